@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cproute: context-parallel routes for packed (THD) batches.
+ *
+ * A packed batch of T tokens is held by P ranks, T/P rows each. Which rows, and in which order, is a
+ * *layout*. A *route* is all that one rank needs for the all-to-all-v that turns its rows in a source
+ * layout into its rows in a target layout: which local row goes to which row of which rank, and which
+ * local row every arriving row belongs to.
+ *
+ * A route is kept as *runs*, so its size depends on the number of sequences and not on the number of
+ * tokens. Rows and split sizes are expansions of the runs, made when asked for.
+ *
+ *     const int32_t boundaries[] = {0, 4, 16};
+ *     cpr_route_request request = {
+ *         .cu_seqlens = cpr_cu_seqlens_int32(boundaries, 3),
+ *         .rows = CPR_ROWS_UNCHECKED,
+ *         .geometry = {.cp_size = 2, .cp_rank = 0},
+ *         .source = CPR_ZIGZAG,
+ *         .target = CPR_CONTIGUOUS,
+ *     };
+ *     cpr_route *route;
+ *     cpr_error error;
+ *     if (cpr_route_build(&request, NULL, &route, &error) != CPR_OK) { ... error.index ... }
+ *     cpr_route_free(route);
+ *
+ * Conventions of every function below, unless it says otherwise:
+ *   - Pointers are required and must not be NULL; `allocator` and `error` may be NULL.
+ *   - A function that can fail returns a cpr_status, writes `*error` on every return (also on CPR_OK),
+ *     and on failure leaves every other output untouched and holds on to no memory.
+ *   - Thread-safety: there are no globals. A function may run in any number of threads at once as long
+ *     as no thread writes to an object that another one uses.
+ *   - Rows and tokens count from 0. Sizes are int64_t, in rows unless named otherwise.
+ *
+ * Sources: Megatron-LM pull requests 3282 (layouts, per-token index tensors), 5664 (interval builder),
+ * 6387 (two-view route), 7545 (TP x CP); TransformerEngine thd_get_partitioned_indices (zigzag).
+ */
+#ifndef CPROUTE_CPROUTE_H
+#define CPROUTE_CPROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define CPR_API
+#elif defined(__GNUC__)
+#define CPR_API __attribute__((visibility("default")))
+#else
+#define CPR_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*==============================================================================
+ * MARK: - Version
+ *============================================================================*/
+
+#define CPR_VERSION_MAJOR 0
+#define CPR_VERSION_MINOR 1
+#define CPR_VERSION_PATCH 0
+#define CPR_VERSION_STRING "0.1.0"
+#define CPR_VERSION_NUMBER (CPR_VERSION_MAJOR * 10000 + CPR_VERSION_MINOR * 100 + CPR_VERSION_PATCH)
+
+/* The version of the library that is linked, to be compared with CPR_VERSION_NUMBER of the header. */
+CPR_API int cpr_version_number(void);
+
+/* The same as text, "major.minor.patch". Static storage. */
+CPR_API const char *cpr_version_string(void);
+
+/*==============================================================================
+ * MARK: - Limits
+ *============================================================================*/
+
+/* Largest cp_size. Twice as many chunks still have a 32-bit number. */
+#define CPR_CP_SIZE_MAX (INT64_C(1) << 30)
+
+/* Most tokens that the definition and per-token builders take; both enumerate every token. */
+#define CPR_ENUMERATION_MAX_TOKENS (INT64_C(1) << 24)
+
+/*==============================================================================
+ * MARK: - Status and errors
+ *============================================================================*/
+
+/*
+ * Requests are validated in the order in which the first group is listed, by every builder and on every
+ * rank alike, and the first rule that fails is reported. Numbers are stable and lie in [-999, -900].
+ */
+typedef enum cpr_status {
+    CPR_OK = 0,
+
+    /* What is wrong with a request.        cpr_error: index | got | wanted                          */
+    CPR_BAD_CP_SIZE = -901,       /* -1 | cp_size | the limit passed: 1 or CPR_CP_SIZE_MAX            */
+    CPR_BAD_RANK = -902,          /* -1 | cp_rank | cp_size (ranks lie below it)                      */
+    CPR_BAD_LAYOUT = -903,        /* 0 source, 1 target | the value | CPR_LAYOUT_COUNT                */
+    CPR_DTYPE = -904,             /* -1 | the dtype | CPR_INT64 (CPR_INT32 is taken too)              */
+    CPR_DEVICE = -905,            /* -1 | the device, -1 for data == NULL | CPR_CPU                   */
+    CPR_EMPTY_CU_SEQLENS = -906,  /* -1 | number of entries | 1                                       */
+    CPR_NONZERO_START = -907,     /* 0 | cu_seqlens[0] | 0                                            */
+    CPR_DECREASING = -908,        /* entry | cu_seqlens[entry] | cu_seqlens[entry - 1]                */
+    CPR_TOTAL_MISMATCH = -909,    /* -1, or the rank | the caller's rows | rows by the boundaries     */
+    CPR_NOT_DIVISIBLE_2CP = -910, /* sequence, -1 the whole stream | its length | 2 * cp_size         */
+    CPR_NOT_DIVISIBLE_CP = -911,  /* -1 | total tokens | cp_size                                      */
+    CPR_NOT_DIVISIBLE_CP_TP = -912, /* -1 | rows of one CP rank | tp_size                             */
+    CPR_OVERFLOW = -913,            /* -1 | the value | the largest that fits                         */
+    CPR_NO_MEMORY = -914,           /* -1 | 0 | 0                                                     */
+
+    /* What is wrong between ranks, found before a byte moves. */
+    CPR_SPLIT_MISMATCH = -915,        /* see the exchange functions                                   */
+    CPR_DIVERGENT_METADATA = -916,    /* first rank that differs | its value | that of rank 0         */
+    CPR_LAYOUT_MISMATCH = -917,       /* rank | the shard's layout | the route's layout               */
+    CPR_CAPTURE_LAYOUT_CHANGE = -918, /* reserved for routes used in captured graphs                  */
+
+    /* The library contradicts itself: please report it. */
+    CPR_INTERNAL = -999
+} cpr_status;
+
+/* What is wrong, and where. Fields mean what the table above says; -1 as an index: no entry is to blame.
+ * Indices are those of the caller's own array: empty sequences are counted. */
+typedef struct cpr_error {
+    cpr_status status;
+    int64_t index;
+    int64_t got;
+    int64_t wanted;
+} cpr_error;
+
+/* "ok", "bad_cp_size", ... as in text cases and JSON; "unknown" for other numbers. Static storage. */
+CPR_API const char *cpr_status_name(cpr_status status);
+
+/* The status with that name, or false where there is none; then *status stays as it was. */
+CPR_API bool cpr_status_from_name(const char *name, cpr_status *status);
+
+/* One English sentence without the details. Static storage. */
+CPR_API const char *cpr_status_message(cpr_status status);
+
+/* Writes the sentence with its details, cut to `size` bytes with the final NUL. Returns the length that it
+ * has uncut, like snprintf. `text` may be NULL if size is 0. */
+CPR_API int cpr_error_format(const cpr_error *error, char *text, size_t size);
+
+/*==============================================================================
+ * MARK: - Allocator
+ *============================================================================*/
+
+/*
+ * Where memory comes from. Every function that allocates takes one; NULL means malloc and free.
+ * `allocate` returns memory aligned for any type, or NULL, for size > 0. `release` gets the pointer and the
+ * size that it was allocated with. An object remembers the allocator that it was made with and is freed
+ * through it, so `context` must outlive the object.
+ */
+typedef struct cpr_allocator {
+    void *(*allocate)(void *context, size_t size);
+    void (*release)(void *context, void *memory, size_t size);
+    void *context;
+} cpr_allocator;
+
+/*==============================================================================
+ * MARK: - cu_seqlens
+ *============================================================================*/
+
+typedef enum cpr_dtype {
+    CPR_INT32 = 0,
+    CPR_INT64 = 1,
+    /* Named so that they can be refused by name: offsets are never rounded. */
+    CPR_FLOAT16 = 2,
+    CPR_BFLOAT16 = 3,
+    CPR_FLOAT32 = 4,
+    CPR_FLOAT64 = 5,
+    CPR_OTHER_DTYPE = 6
+} cpr_dtype;
+
+typedef enum cpr_device { CPR_CPU = 0, CPR_CUDA = 1, CPR_OTHER_DEVICE = 2 } cpr_device;
+
+/*
+ * A borrowed view of the packed boundaries: `count` entries of `dtype`, `stride` entries apart (negative and
+ * 0 too; `data` is entry 0; no alignment is needed). Entry 0 is 0, entries never decrease, and sequence i is
+ * the tokens [entry i, entry i+1). Equal neighbours are empty sequences; they change nothing in a route.
+ * The memory is read during a call and never kept.
+ */
+typedef struct cpr_cu_seqlens {
+    const void *data;
+    int64_t count;
+    int64_t stride;
+    cpr_dtype dtype;
+    cpr_device device;
+} cpr_cu_seqlens;
+
+/* Views of plain host arrays. */
+CPR_API cpr_cu_seqlens cpr_cu_seqlens_int32(const int32_t *entries, int64_t count);
+CPR_API cpr_cu_seqlens cpr_cu_seqlens_int64(const int64_t *entries, int64_t count);
+
+/* "int32", "int64", "float32", ...; "unknown" for other numbers. Static storage. */
+CPR_API const char *cpr_dtype_name(cpr_dtype dtype);
+CPR_API bool cpr_dtype_from_name(const char *name, cpr_dtype *dtype);
+
+/*==============================================================================
+ * MARK: - Geometry and layouts
+ *============================================================================*/
+
+/* Who asks: rank cp_rank of a context-parallel group of cp_size. */
+typedef struct cpr_geometry {
+    int64_t cp_size;
+    int64_t cp_rank;
+} cpr_geometry;
+
+/*
+ * Which tokens rank r of P holds, in local row order. With P = 1 every layout is the whole stream in order,
+ * and no length needs to be divisible by anything.
+ */
+typedef enum cpr_layout {
+    /* Every sequence in 2P equal chunks; chunk r, then chunk 2P-1-r, sequence by sequence. */
+    CPR_ZIGZAG = 0,
+    /* Tokens [r*T/P, (r+1)*T/P) of the stream; boundaries play no part. */
+    CPR_CONTIGUOUS = 1,
+    /* Every sequence in 2P equal chunks; chunks 2r and 2r+1 (first version of Megatron-LM 3282). */
+    CPR_PER_SEQUENCE_CONTIGUOUS = 2,
+    /* Zigzag over the whole stream as if it were one sequence (flash-linear-attention 1221). */
+    CPR_FLAT_ZIGZAG = 3,
+    /* As zigzag, but all first chunks, then all mirrored chunks. The one layout that does not ascend. */
+    CPR_HEADS_THEN_TAILS = 4,
+    CPR_LAYOUT_COUNT = 5
+} cpr_layout;
+
+/* "zigzag", "contiguous", ...; "unknown" for other numbers. Static storage. */
+CPR_API const char *cpr_layout_name(cpr_layout layout);
+CPR_API bool cpr_layout_from_name(const char *name, cpr_layout *layout);
+
+/* Tokens [begin, end) of the stream; begin < end. */
+typedef struct cpr_interval {
+    int64_t begin;
+    int64_t end;
+} cpr_interval;
+
+/* A rank's share of a layout: its intervals in local row order. No interval begins where the one before it
+ * ended, so equal shares have equal lists. */
+typedef struct cpr_intervals {
+    cpr_interval *items;
+    int64_t count;
+    int64_t rows; /* tokens in all of them */
+    cpr_allocator allocator;
+} cpr_intervals;
+
+/* Number that stands for "the caller says nothing about rows". */
+#define CPR_ROWS_UNCHECKED INT64_MIN
+
+/*
+ * What a layout gives to geometry.cp_rank. `rows` is the row count of the packed buffer, which must be
+ * T, or CPR_ROWS_UNCHECKED. Fails as a route from `layout` to itself would. O(entries).
+ * The caller frees *intervals with cpr_intervals_free.
+ */
+CPR_API cpr_status cpr_layout_intervals(const cpr_cu_seqlens *cu_seqlens, int64_t rows,
+                                        cpr_geometry geometry, cpr_layout layout,
+                                        const cpr_allocator *allocator, cpr_intervals **intervals,
+                                        cpr_error *error);
+
+/* NULL is allowed. */
+CPR_API void cpr_intervals_free(cpr_intervals *intervals);
+
+/*==============================================================================
+ * MARK: - Routes
+ *============================================================================*/
+
+/* A request for the route of one rank. */
+typedef struct cpr_route_request {
+    cpr_cu_seqlens cu_seqlens;
+    int64_t rows; /* rows of the whole packed buffer: must be T; CPR_ROWS_UNCHECKED: not known here */
+    cpr_geometry geometry;
+    cpr_layout source;
+    cpr_layout target;
+    int64_t tp_size; /* rows of a rank must divide by it (sequence parallelism); 0 and 1: no such rule */
+} cpr_route_request;
+
+/* `length` rows that stay together: rows source_row, source_row+1, ... of the sending rank become rows
+ * target_row, target_row+1, ... of the receiving rank. `peer` is the other rank: the receiver in a list of
+ * sends, the sender in a list of receives. */
+typedef struct cpr_run {
+    int64_t peer;
+    int64_t source_row;
+    int64_t target_row;
+    int64_t length; /* > 0 */
+} cpr_run;
+
+/* One side of a route. Runs are ordered by peer, then by target_row. They are maximal: no run goes on, in both
+ * rows and at the same peer, where the one before it ended, so equal sides have equal lists. */
+typedef struct cpr_run_list {
+    cpr_run *runs;
+    int64_t count;
+    int64_t rows;  /* sum of the lengths */
+    bool identity; /* the local rows, in list order, are 0, 1, 2, ...: no index and no copy is needed. An empty
+                      list is an identity too. */
+} cpr_run_list;
+
+/*
+ * The route of rank geometry.cp_rank. Read only; made by the builders, or by hand to have a foreign route
+ * validated, compared or expanded.
+ */
+typedef struct cpr_route {
+    cpr_layout source;
+    cpr_layout target;
+    cpr_geometry geometry;
+    int64_t total_tokens;
+    uint64_t boundaries_digest; /* of the boundaries without empty sequences; equal on all ranks */
+    cpr_run_list send;          /* local rows: source_row */
+    cpr_run_list recv;          /* local rows: target_row */
+    cpr_allocator allocator;
+} cpr_route;
+
+/* Which side of a route. */
+typedef enum cpr_side { CPR_SEND = 0, CPR_RECV = 1 } cpr_side;
+
+/*
+ * Builds a route. The caller frees *route with cpr_route_free.
+ *
+ * cpr_route_build intersects the intervals of both layouts: O(entries + runs) time for one rank, no matter
+ * how many tokens. The two others are oracles to test against. They give the same route and the same errors,
+ * share no code with it or with each other, and take at most CPR_ENUMERATION_MAX_TOKENS tokens (overflow):
+ *   - definition: who owns a token, as the layouts' definitions read; O(P * T)
+ *   - per_token: index tensors, owner and row of every token, sorted; the method of Megatron-LM 3282;
+ *     O(T log T + P * entries)
+ */
+CPR_API cpr_status cpr_route_build(const cpr_route_request *request, const cpr_allocator *allocator,
+                                   cpr_route **route, cpr_error *error);
+CPR_API cpr_status cpr_route_build_definition(const cpr_route_request *request,
+                                              const cpr_allocator *allocator, cpr_route **route,
+                                              cpr_error *error);
+CPR_API cpr_status cpr_route_build_per_token(const cpr_route_request *request,
+                                             const cpr_allocator *allocator, cpr_route **route,
+                                             cpr_error *error);
+
+/* NULL is allowed. */
+CPR_API void cpr_route_free(cpr_route *route);
+
+/* The same layouts, geometry, tokens, boundaries and runs; allocators do not matter. */
+CPR_API bool cpr_route_equal(const cpr_route *a, const cpr_route *b);
+
+/*
+ * Does a route hold together: layouts and geometry legal, runs in order, maximal and in range, every local row
+ * exactly once, rows and identity flags true, what is sent to oneself received from oneself? On false *why
+ * (may be NULL) is a sentence in static storage. It allocates while it runs and answers false without memory.
+ * It cannot tell whether the boundaries were right: compare with a route built from them for that.
+ * O(n log n) in runs.
+ */
+CPR_API bool cpr_route_validate(const cpr_route *route, const cpr_allocator *allocator,
+                                const char **why);
+
+/*
+ * The local rows of a side in list order: for CPR_SEND the rows to send, grouped by destination; for CPR_RECV
+ * the row that each arriving row is scattered to. `rows` holds `count` numbers of `dtype`, and count must be
+ * the rows of that side (total_mismatch). dtype: CPR_INT64, or CPR_INT32 where every row fits (overflow).
+ * An identity is written out too.
+ */
+CPR_API cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
+                                  int64_t count, cpr_error *error);
+
+/*
+ * Rows sent to (CPR_SEND: input splits) or received from (CPR_RECV: output splits) every rank. count must be
+ * cp_size (split_mismatch: -1 | count | cp_size).
+ */
+CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits,
+                                    int64_t count, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Exchange on the host
+ *============================================================================*/
+
+/* One rank's rows: `rows` rows of row_bytes each at `data`, ordered by `layout`. `data` may be NULL if there are
+ * no bytes. */
+typedef struct cpr_shard {
+    void *data;
+    int64_t rows;
+    cpr_layout layout;
+} cpr_shard;
+
+/*
+ * Moves rows between all ranks of a group inside one process: pack, all-to-all, scatter. routes[r] and
+ * sources[r] belong to rank r; targets[r].data receives its rows, and targets[r].layout is set on success.
+ * Sources and targets must not overlap. Everything is checked before a byte moves, in this order:
+ *   - bad_rank: routes[r] is not the route of rank r of `cp_size`: r | its cp_rank | r
+ *   - divergent_metadata: the routes differ in layouts, tokens or boundaries
+ *   - split_mismatch: what a sends to b is not what b receives from a: a * cp_size + b | rows sent | rows received
+ *   - layout_mismatch: sources[r].layout is not the routes' source: r | it | the source
+ *   - total_mismatch: a shard's rows are not the route's: r | its rows | rows of the route
+ *   - overflow: a shard's bytes do not fit: -1 | rows | most rows of row_bytes that fit
+ */
+CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_size,
+                                     size_t row_bytes, const cpr_shard *sources, cpr_shard *targets,
+                                     const cpr_allocator *allocator, cpr_error *error);
+
+/* Copies the source rows into `message` in sending order. Both hold route->send.rows rows. */
+CPR_API void cpr_pack(const cpr_route *route, size_t row_bytes, const void *source, void *message);
+
+/* Copies arrived rows from `message` to where they belong. Both hold route->recv.rows rows. */
+CPR_API void cpr_scatter(const cpr_route *route, size_t row_bytes, const void *message, void *target);
+
+/*
+ * Are hand-made split sizes the ones that `route` needs on that side? split_mismatch otherwise, with the first
+ * entry that differs: entry | its value | the right value; a wrong number of entries: -1 | count | cp_size.
+ */
+CPR_API cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const int64_t *splits,
+                                    int64_t count, cpr_error *error);
+
+/*
+ * Do the largest message between any two ranks, in elements, and therefore every count of the collective, fit
+ * a transport with signed counts of count_bits (8 to 64) bits? A row has row_width elements. Every rank comes
+ * to the same answer, because all ranks' routes are built: O(P * (entries + runs)). geometry.cp_rank must still be
+ * a legal rank. Fails as the builders do, or with overflow: -1 | elements, INT64_MAX if more | largest count.
+ */
+CPR_API cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width,
+                                       int count_bits, const cpr_allocator *allocator,
+                                       cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Text and JSON
+ *============================================================================*/
+
+/* Takes the next `length` bytes of text (no NUL). Returning false stops the writer. */
+typedef bool (*cpr_write_fn)(void *context, const char *text, size_t length);
+
+typedef enum cpr_dump_form {
+    CPR_DUMP_JSON_ROWS = 0, /* one JSON object a line; rows written out, null for an identity */
+    CPR_DUMP_JSON_RUNS = 1, /* the same, with "send_runs" and "recv_runs": [[peer,source_row,target_row,length],..] */
+    CPR_DUMP_TEXT = 2       /* for people, one line a run */
+} cpr_dump_form;
+
+/* Writes a route, ending in a newline. Needs no memory, whatever the size. False if `write` stopped it. */
+CPR_API bool cpr_route_dump(const cpr_route *route, cpr_dump_form form, cpr_write_fn write,
+                            void *context);
+
+/* {"rank":R,"status":"error","error":KIND,"index":I,"got":G,"want":W} and a newline. */
+CPR_API bool cpr_error_dump_json(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
