@@ -33,6 +33,11 @@ def last_number(pattern, text):
     return int(numbers[-1]) if numbers else 0
 
 
+def executed(text):
+    """Cases that a libFuzzer process ran, by its output so far."""
+    return max(last_number(r"^#(\d+)", text), last_number(r"^stat::number_of_executed_units: (\d+)", text))
+
+
 class LibFuzzerRun(campaign.Run):
     def __init__(self, law, number, binary, seconds):
         self.artifacts = os.path.join(tree.BUILD, "fuzz-artifacts", law, str(number))
@@ -47,7 +52,7 @@ class LibFuzzerRun(campaign.Run):
     def numbers(self):
         text = self.log_text()
         return {
-            "cases": max(last_number(r"^#(\d+)", text), last_number(r"^stat::number_of_executed_units: (\d+)", text)),
+            "cases": executed(text),
             "edges": last_number(r"\bcov: (\d+)", text),
             "new": max(len(re.findall(r"^#\d+\s+NEW ", text, re.MULTILINE)),
                        last_number(r"^stat::new_units_added: +(\d+)", text)),

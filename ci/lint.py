@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be said about the sources without running them: what `make lint` runs, and `make check` too."""
+"""What can be said about the sources without running them; ci/check.py runs it."""
 
 import json
 import os
@@ -87,24 +87,11 @@ def clangs():
     return [version for version in OTHER_CLANGS if shutil.which(f"clang-{version}")]
 
 
-def checks():
-    return [
-        ("lint: clang-format", formatted),
-        ("lint: SPDX line in every source", licensed),
-        ("lint: public headers as C11, pedantic", lambda: header_as("gcc", "c", "c11")),
-        ("lint: public headers as C++11, pedantic", lambda: header_as("g++", "c++", "c++11")),
-        ("lint: cppcheck", static_analysis),
-        ("lint: man page", man_pages),
-    ]
-
-
-def run():
-    tests = suite.Suite()
-    for name, check in checks():
-        tests.run(name, check)
-    print(tests.summary())
-    return tests.exit_code()
-
-
-if __name__ == "__main__":
-    tree.main(run)
+CHECKS = (
+    ("lint: clang-format", formatted),
+    ("lint: SPDX line in every source", licensed),
+    ("lint: public headers as C11, pedantic", lambda: header_as("gcc", "c", "c11")),
+    ("lint: public headers as C++11, pedantic", lambda: header_as("g++", "c++", "c++11")),
+    ("lint: cppcheck", static_analysis),
+    ("lint: man page", man_pages),
+)
