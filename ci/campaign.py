@@ -5,12 +5,13 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
     name                          how it calls itself
     longest_run                   seconds after which a run is ended and another may start
     binary(law)                   its fuzz target
-    start(law, number, seconds)   a Run; `number` tells apart runs of one law
+    start(law, number, seconds)   a Run, which is interrupted after so long; `number` tells apart runs of one law
     canary(seconds)               seconds until the planted bug was found, or None
 """
 
 import glob
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ import time
 import tree
 
 PROGRESS_EVERY_SECONDS = 5
+SHORTEST_RUN_SECONDS = 0.5
+OVERHEAD_OF_A_RUN_SECONDS = 0.15
 MOST_FINDINGS_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
 CANARY_SECONDS = 10
@@ -30,10 +33,13 @@ SHRINK_SECONDS = 30
 class Run:
     """One process of a fuzzer that fuzzes one law. Engines extend it."""
 
-    def __init__(self, law, command, log_path, environment):
+    def __init__(self, law, command, log_path, environment, limit):
         self.law = law
+        self.limit = limit
         self.log_path = log_path
         self.started = time.monotonic()
+        self.ended = None
+        self.interrupted = False
         self.log = open(log_path, "wb")
         self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=subprocess.STDOUT, env=environment, start_new_session=True)
@@ -42,7 +48,16 @@ class Run:
         return self.process.poll() is None
 
     def seconds(self):
-        return time.monotonic() - self.started
+        return (self.ended or time.monotonic()) - self.started
+
+    def overdue(self):
+        return self.seconds() > self.limit
+
+    def interrupt(self):
+        """Fuzzers take this as a wish to end, and write down what they have."""
+        if not self.interrupted:
+            self.interrupted = True
+            self.signal(signal.SIGINT)
 
     def signal(self, number):
         if self.running():
@@ -60,8 +75,13 @@ class Run:
         """[(path, reason)] of the inputs on which the law or a sanitizer failed."""
         raise NotImplementedError
 
+    def broken(self):
+        """Did it end in a way that neither a finding nor an interruption explains?"""
+        raise NotImplementedError
+
     def finish(self):
         self.process.wait()
+        self.ended = time.monotonic()
         self.log.close()
 
 
@@ -112,6 +132,11 @@ def reason_of(text):
     return None
 
 
+def last_lines(log):
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x0e|\x0f", "", log)
+    return "\n".join("    " + line for line in plain.strip().splitlines()[-8:])
+
+
 def seeds_of(law):
     """Folders with byte seeds of a law that are not empty, most permanent first."""
     folders = [os.path.join(tree.CORPUS_SEEDS, law), os.path.join(tree.BUILD, "seeds", law)]
@@ -149,9 +174,7 @@ class Campaign:
             signal.signal(number, self.stop)
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
-        share = self.seconds * self.jobs / len(self.tallies)
-        slices = max(1, round(share / self.engine.longest_run))
-        self.slice = max(1.0, min(share / slices, self.seconds))
+        self.slice = self.run_length()
         runs = []
         told = time.monotonic()
         try:
@@ -159,8 +182,11 @@ class Campaign:
                 for run in [run for run in runs if not run.running()]:
                     runs.remove(run)
                     self.take(run)
-                if self.stopped or time.monotonic() >= self.deadline + 1:
+                if self.stopped or time.monotonic() >= self.deadline:
                     break
+                for run in runs:
+                    if run.overdue():
+                        run.interrupt()
                 while len(runs) < self.jobs and self.start_next(runs):
                     pass
                 if not runs:
@@ -173,9 +199,16 @@ class Campaign:
         finally:
             self.end(runs)
 
+    def run_length(self):
+        """Seconds of one run, such that every law has its turn before the time is over."""
+        share = self.seconds * self.jobs / len(self.tallies)
+        turns = max(1, round(share / self.engine.longest_run))
+        rounds = math.ceil(len(self.tallies) * turns / self.jobs)
+        return max(SHORTEST_RUN_SECONDS, self.seconds / rounds - OVERHEAD_OF_A_RUN_SECONDS)
+
     def start_next(self, runs):
         left = self.deadline - time.monotonic()
-        if left < 1:
+        if left < SHORTEST_RUN_SECONDS / 2:
             return False
         claimed = {law: tally.seconds for law, tally in self.tallies.items() if not tally.exhausted()}
         for run in runs:
@@ -189,13 +222,13 @@ class Campaign:
         return True
 
     def end(self, runs):
-        for signal_number in (signal.SIGINT, signal.SIGKILL):
-            for run in runs:
-                run.signal(signal_number)
-            patience = time.monotonic() + STOP_GRACE_SECONDS
-            while any(run.running() for run in runs) and time.monotonic() < patience:
-                time.sleep(0.05)
         for run in runs:
+            run.interrupt()
+        patience = time.monotonic() + STOP_GRACE_SECONDS
+        while any(run.running() for run in runs) and time.monotonic() < patience:
+            time.sleep(0.05)
+        for run in runs:
+            run.signal(signal.SIGKILL)
             self.take(run)
 
     def take(self, run):
@@ -207,9 +240,9 @@ class Campaign:
         for path, reason in failing:
             tally.failures += 1
             if reason not in tally.findings:
-                tally.findings[reason] = Finding(run.law, reason, path)
+                tally.findings[reason] = Finding(run.law, reason, keep(run.law, path))
         if not failing and run.broken():
-            tally.broken = run.log_text().strip().splitlines()[-15:]
+            tally.broken = last_lines(run.log_text())
         self.tell(tally)
 
     def tell(self, tally, run=None):
@@ -230,10 +263,9 @@ class Campaign:
         for tally in self.tallies.values():
             print(f"{tally.law:<14}{tally.seconds:>8.1f}{tally.cases:>13,}{tally.cases / max(tally.seconds, 0.1):>11,.0f}"
                   f"{tally.edges:>8,}{tally.new:>7,}{len(tally.findings):>10}")
-        for tally in self.tallies.values():
-            if tally.broken:
-                print(f"\n{tally.law}: the fuzzer ended without a finding and without success:")
-                print("\n".join("    " + line for line in tally.broken))
+        for text in {tally.broken for tally in self.tallies.values() if tally.broken}:
+            laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
+            print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
         for finding in self.findings():
             shrink(finding, self.engine)
             print(f"\nFINDING in {finding.law}: {finding.reason}")

@@ -11,7 +11,6 @@ Exit code 0: clean, 1: findings, or the canary was not found, 2: wrong use.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -45,9 +44,8 @@ class LibFuzzerRun(campaign.Run):
         os.makedirs(self.artifacts)
         corpus = os.path.join(tree.BUILD, "fuzz-corpus", law)
         os.makedirs(corpus, exist_ok=True)
-        command = [binary, *LIBFUZZER_OPTIONS, f"-max_total_time={max(1, round(seconds))}",
-                   f"-artifact_prefix={self.artifacts}/", corpus, *campaign.seeds_of(law)]
-        super().__init__(law, command, os.path.join(self.artifacts, "log"), tree.environment())
+        command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *campaign.seeds_of(law)]
+        super().__init__(law, command, os.path.join(self.artifacts, "log"), tree.environment(), seconds)
 
     def numbers(self):
         text = self.log_text()
@@ -61,10 +59,10 @@ class LibFuzzerRun(campaign.Run):
     def failing_inputs(self):
         inputs = [name for name in campaign.files_in(self.artifacts) if os.path.basename(name) != "log"]
         reason = campaign.reason_of(self.log_text()) or "crash"
-        return [(campaign.keep(self.law, name), reason) for name in inputs]
+        return [(name, reason) for name in inputs]
 
     def broken(self):
-        return self.process.returncode not in (0, -signal.SIGINT, -signal.SIGKILL)
+        return not self.interrupted
 
 
 class LibFuzzer:

@@ -32,6 +32,14 @@ TIMEOUT_MILLISECONDS = 1000
 LONGEST_INPUT = 512
 
 
+def afl_environment(**more):
+    """AFL++ refuses sanitizer options that were not made for it."""
+    result = tree.environment(**AFL_ENVIRONMENT, **more)
+    for name in ("ASAN_OPTIONS", "MSAN_OPTIONS", "UBSAN_OPTIONS"):
+        result.pop(name, None)
+    return result
+
+
 def fuzzer_stats(folder):
     """fuzzer_stats and the last line of plot_data as one dictionary; the second is written far more often."""
     stats = {}
@@ -75,7 +83,7 @@ def prepare_seeds(law):
 
 
 def afl_command(preset_binary, cmplog_binary, seeds, out, role, seconds):
-    return ["afl-fuzz", "-i", seeds, "-o", out, *role, "-V", str(max(1, round(seconds))), "-t", str(TIMEOUT_MILLISECONDS),
+    return ["afl-fuzz", "-i", seeds, "-o", out, *role, "-V", str(max(1, round(seconds + 1))), "-t", str(TIMEOUT_MILLISECONDS),
             "-m", "none", "-G", str(LONGEST_INPUT), "-c", cmplog_binary, "--", preset_binary]
 
 
@@ -87,7 +95,7 @@ class AflRun(campaign.Run):
         command = afl_command(engine.binary(law), engine.cmplog_binary(law), engine.seeds[law], engine.out(law),
                               [role, f"run{number}"], seconds)
         super().__init__(law, command, os.path.join(engine.out(law), f"run{number}.log"),
-                         tree.environment(**AFL_ENVIRONMENT))
+                         afl_environment(), seconds)
 
     def numbers(self):
         stats = fuzzer_stats(self.folder)
@@ -108,7 +116,7 @@ class AflRun(campaign.Run):
             for name in inputs_in(os.path.join(self.folder, kind)):
                 reason = self.engine.judge(self.law, name)
                 if reason:
-                    failing.append((campaign.keep(self.law, name), reason))
+                    failing.append((name, reason))
         return failing
 
     def broken(self):
@@ -159,7 +167,7 @@ class Afl:
         subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
                                    ["-S", "canary"], seconds),
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env=tree.environment(AFL_BENCH_UNTIL_CRASH="1", **AFL_ENVIRONMENT))
+                       env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
         took = time.monotonic() - begun
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
         return took if any(self.judge("canary", name) for name in crashes) else None

@@ -9,6 +9,13 @@ import tree
 
 TAIL_LINES = 30
 
+# cmocka would take a crash for a failed test and swallow the report; these let the sanitizers have it first.
+SANITIZER_ENVIRONMENT = {
+    "ASAN_OPTIONS": "handle_segv=2:handle_sigbus=2:handle_sigfpe=2:handle_sigill=2:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
+
 
 class Failed(Exception):
     pass
@@ -27,7 +34,7 @@ def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
     try:
         done = subprocess.run(arguments, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
-                              env=tree.environment(**more_environment))
+                              env=tree.environment(**{**SANITIZER_ENVIRONMENT, **more_environment}))
     except FileNotFoundError:
         raise Failed(f"{arguments[0]} is not there")
     except subprocess.TimeoutExpired as expired:

@@ -17,14 +17,6 @@ CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
 
-# ASan keeps crashes from cmocka, which would turn them into a test that failed without a report.
-SANITIZER_ENVIRONMENT = {
-    "ASAN_OPTIONS": "handle_segv=2:handle_sigbus=2:handle_sigfpe=2:handle_sigill=2:detect_stack_use_after_return=1",
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1",
-}
-
-
 def path(*parts):
     return os.path.join(ROOT, *parts)
 
@@ -49,10 +41,8 @@ def toolchain():
 
 
 def environment(**more):
-    """For children: sanitizer settings, the symbolizer, and no colours that depend on who calls."""
+    """For children: as the caller's, with the symbolizer that the sanitizers need for readable reports."""
     result = dict(os.environ)
-    for name, value in SANITIZER_ENVIRONMENT.items():
-        result.setdefault(name, value)
     symbolizer = toolchain().get("LLVM_SYMBOLIZER")
     if symbolizer:
         for name in ("ASAN_SYMBOLIZER_PATH", "MSAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH"):
