@@ -68,7 +68,7 @@ class Run:
             return file.read()
 
     def numbers(self):
-        """{"cases":, "edges":, "new":} so far."""
+        """{"cases":, "edges":, "new":} so far, and the "seconds" since the start when the fuzzer said so."""
         raise NotImplementedError
 
     def failing_inputs(self):
@@ -246,10 +246,12 @@ class Campaign:
         self.tell(tally)
 
     def tell(self, tally, run=None):
-        numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0}
+        numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
         tally.see(numbers)
         cases = tally.cases + numbers["cases"]
-        seconds = tally.seconds + (run.seconds() if run else 0)
+        seconds = tally.seconds + numbers["seconds"]
+        if not seconds:
+            return
         stability = f"  stability {tally.stability}" if tally.stability else ""
         print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<12} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
               f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {len(tally.findings):>3} findings{stability}",

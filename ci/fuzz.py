@@ -51,6 +51,7 @@ class LibFuzzerRun(campaign.Run):
         text = self.log_text()
         return {
             "cases": executed(text),
+            "seconds": self.seconds(),
             "edges": last_number(r"\bcov: (\d+)", text),
             "new": max(len(re.findall(r"^#\d+\s+NEW ", text, re.MULTILINE)),
                        last_number(r"^stat::new_units_added: +(\d+)", text)),

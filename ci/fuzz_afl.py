@@ -105,6 +105,7 @@ class AflRun(campaign.Run):
 
         return {
             "cases": number("execs_done", "plot_total_execs"),
+            "seconds": number("run_time", "plot_relative_time"),
             "edges": number("edges_found", "plot_edges_found"),
             "new": number("corpus_found"),
             "stability": stats.get("stability"),
