@@ -47,13 +47,15 @@ static cpr_status check_boundaries(const cpr_route_request *request, cpr_error *
         return refuse(error, CPR_DEVICE, -1, -1, CPR_CPU);
     if (cu->count < 1)
         return refuse(error, CPR_EMPTY_CU_SEQLENS, -1, cu->count, 1);
-    if (entry(cu, 0) != 0)
-        return refuse(error, CPR_NONZERO_START, 0, entry(cu, 0), 0);
+    int64_t total = entry(cu, 0);
+    if (total != 0)
+        return refuse(error, CPR_NONZERO_START, 0, total, 0);
     for (int64_t i = 1; i < cu->count; i++) {
-        if (entry(cu, i) < entry(cu, i - 1))
-            return refuse(error, CPR_DECREASING, i, entry(cu, i), entry(cu, i - 1));
+        const int64_t end = entry(cu, i);
+        if (end < total)
+            return refuse(error, CPR_DECREASING, i, end, total);
+        total = end;
     }
-    const int64_t total = entry(cu, cu->count - 1);
     if (request->rows != CPR_ROWS_UNCHECKED && request->rows != total)
         return refuse(error, CPR_TOTAL_MISMATCH, -1, request->rows, total);
     return CPR_OK;
@@ -226,58 +228,61 @@ static void fill_workspace(workspace *w, const cpr_route_request *request, int64
  * MARK: - Memory
  *============================================================================*/
 
-static void *take(const cpr_allocator *allocator, int64_t count, size_t size) {
-    return allocator->allocate(allocator->context, (size_t)count * size);
+static void *take(const cpr_allocator *allocator, size_t size) {
+    return allocator->allocate(allocator->context, size);
 }
 
-static void give_back(const cpr_allocator *allocator, void *memory, int64_t count, size_t size) {
-    if (memory != NULL)
-        allocator->release(allocator->context, memory, (size_t)count * size);
+static void give_back(const cpr_allocator *allocator, void *memory, size_t size) {
+    allocator->release(allocator->context, memory, size);
 }
 
-static bool take_workspace(workspace *w, int64_t total, int64_t ranks, const cpr_allocator *allocator) {
-    w->rows_per_rank = total / ranks;
-    return (w->source = take(allocator, total, sizeof *w->source)) != NULL &&
-           (w->target = take(allocator, total, sizeof *w->target)) != NULL &&
-           (w->token_at = take(allocator, total, sizeof *w->token_at)) != NULL &&
-           (w->next_row = take(allocator, ranks, sizeof *w->next_row)) != NULL &&
-           (w->send_runs = take(allocator, w->rows_per_rank, sizeof *w->send_runs)) != NULL &&
-           (w->recv_runs = take(allocator, w->rows_per_rank, sizeof *w->recv_runs)) != NULL;
+static size_t workspace_size(int64_t total, int64_t ranks) {
+    return (size_t)total * (2 * sizeof(place) + sizeof(int64_t)) + (size_t)ranks * sizeof(int64_t) +
+           (size_t)(total / ranks) * 2 * sizeof(cpr_run);
 }
 
-static void give_back_workspace(workspace *w, int64_t total, int64_t ranks, const cpr_allocator *allocator) {
-    give_back(allocator, w->source, total, sizeof *w->source);
-    give_back(allocator, w->target, total, sizeof *w->target);
-    give_back(allocator, w->token_at, total, sizeof *w->token_at);
-    give_back(allocator, w->next_row, ranks, sizeof *w->next_row);
-    give_back(allocator, w->send_runs, w->rows_per_rank, sizeof *w->send_runs);
-    give_back(allocator, w->recv_runs, w->rows_per_rank, sizeof *w->recv_runs);
+/* The parts of a workspace, one after the other in a block. */
+static workspace divide_block(void *block, int64_t total, int64_t ranks) {
+    workspace w = {.rows_per_rank = total / ranks};
+    w.source = block;
+    w.target = w.source + total;
+    w.token_at = (int64_t *)(w.target + total);
+    w.next_row = w.token_at + total;
+    w.send_runs = (cpr_run *)(w.next_row + ranks);
+    w.recv_runs = w.send_runs + w.rows_per_rank;
+    return w;
 }
 
-/* The list with runs in a block of their own, of exactly their size. */
-static bool copy_runs(cpr_run_list *copy, const cpr_run_list *list, const cpr_allocator *allocator) {
-    *copy = *list;
-    copy->runs = take(allocator, list->count, sizeof *copy->runs);
-    if (copy->runs != NULL)
-        memcpy(copy->runs, list->runs, (size_t)list->count * sizeof *copy->runs);
-    return copy->runs != NULL;
+/* The list with runs in a block of their own, of exactly their size; runs == NULL if there is no memory. */
+static cpr_run_list copy_list(const cpr_run_list *list, const cpr_allocator *allocator) {
+    const size_t size = (size_t)list->count * sizeof *list->runs;
+    cpr_run_list copy = *list;
+    copy.runs = take(allocator, size);
+    if (copy.runs != NULL)
+        memcpy(copy.runs, list->runs, size);
+    return copy;
 }
 
-static bool write_route(const cpr_route_request *request, int64_t total, const cpr_allocator *allocator,
-                        cpr_route *route) {
-    const int64_t ranks = request->geometry.cp_size;
-    workspace w = {0};
-    bool done = take_workspace(&w, total, ranks, allocator);
-    if (done) {
-        cpr_run_list send, recv;
-        fill_workspace(&w, request, total);
-        write_messages(&w, request->geometry, &send, &recv);
-        done = copy_runs(&route->send, &send, allocator) && copy_runs(&route->recv, &recv, allocator);
-        if (!done)
-            give_back(allocator, route->send.runs, send.count, sizeof *send.runs);
-    }
-    give_back_workspace(&w, total, ranks, allocator);
-    return done;
+static bool write_lists(const cpr_route_request *request, int64_t total, const cpr_allocator *allocator,
+                        cpr_run_list *send, cpr_run_list *recv) {
+    const size_t size = workspace_size(total, request->geometry.cp_size);
+    void *block = take(allocator, size);
+    if (block == NULL)
+        return false;
+    workspace w = divide_block(block, total, request->geometry.cp_size);
+    cpr_run_list sent, received;
+    fill_workspace(&w, request, total);
+    write_messages(&w, request->geometry, &sent, &received);
+    *send = copy_list(&sent, allocator);
+    *recv = copy_list(&received, allocator);
+    give_back(allocator, block, size);
+    if (send->runs != NULL && recv->runs != NULL)
+        return true;
+    if (send->runs != NULL)
+        give_back(allocator, send->runs, (size_t)send->count * sizeof *send->runs);
+    if (recv->runs != NULL)
+        give_back(allocator, recv->runs, (size_t)recv->count * sizeof *recv->runs);
+    return false;
 }
 
 cpr_status cpr_build_by_definition(const cpr_route_request *request, const cpr_allocator *allocator,
@@ -286,7 +291,7 @@ cpr_status cpr_build_by_definition(const cpr_route_request *request, const cpr_a
     if (status != CPR_OK)
         return status;
     const int64_t total = entry(&request->cu_seqlens, request->cu_seqlens.count - 1);
-    cpr_route *built = take(allocator, 1, sizeof *built);
+    cpr_route *built = take(allocator, sizeof *built);
     if (built == NULL)
         return refuse(error, CPR_NO_MEMORY, -1, 0, 0);
     *built = (cpr_route){
@@ -298,8 +303,8 @@ cpr_status cpr_build_by_definition(const cpr_route_request *request, const cpr_a
         .recv = {.identity = true},
         .allocator = *allocator,
     };
-    if (total > 0 && !write_route(request, total, allocator, built)) {
-        give_back(allocator, built, 1, sizeof *built);
+    if (total > 0 && !write_lists(request, total, allocator, &built->send, &built->recv)) {
+        give_back(allocator, built, sizeof *built);
         return refuse(error, CPR_NO_MEMORY, -1, 0, 0);
     }
     *route = built;

@@ -12,19 +12,19 @@
  * MARK: - The request, read and judged
  *============================================================================*/
 
-static int64_t boundary(cpr_cu_seqlens view, int64_t position) {
-    if (view.dtype == CPR_INT32) {
+static int64_t boundary(const cpr_cu_seqlens *view, int64_t position) {
+    if (view->dtype == CPR_INT32) {
         int32_t value;
-        memcpy(&value, (const unsigned char *)view.data + position * view.stride * 4, 4);
+        memcpy(&value, (const unsigned char *)view->data + position * view->stride * 4, 4);
         return value;
     }
     int64_t value;
-    memcpy(&value, (const unsigned char *)view.data + position * view.stride * 8, 8);
+    memcpy(&value, (const unsigned char *)view->data + position * view->stride * 8, 8);
     return value;
 }
 
-static int64_t token_count(cpr_cu_seqlens view) {
-    return boundary(view, view.count - 1);
+static int64_t token_count(const cpr_cu_seqlens *view) {
+    return boundary(view, view->count - 1);
 }
 
 static cpr_error problem(cpr_status status, int64_t index, int64_t got, int64_t wanted) {
@@ -53,23 +53,23 @@ static cpr_error judge_layouts(const cpr_layout layouts[2]) {
     return no_problem;
 }
 
-static cpr_error judge_view(cpr_cu_seqlens view) {
-    if (view.dtype != CPR_INT32 && view.dtype != CPR_INT64)
-        return problem(CPR_DTYPE, -1, (int)view.dtype, CPR_INT64);
-    if (view.device != CPR_CPU)
-        return problem(CPR_DEVICE, -1, (int)view.device, CPR_CPU);
-    if (view.count <= 0)
-        return problem(CPR_EMPTY_CU_SEQLENS, -1, view.count, 1);
-    if (view.data == NULL)
+static cpr_error judge_view(const cpr_cu_seqlens *view) {
+    if (view->dtype != CPR_INT32 && view->dtype != CPR_INT64)
+        return problem(CPR_DTYPE, -1, (int)view->dtype, CPR_INT64);
+    if (view->device != CPR_CPU)
+        return problem(CPR_DEVICE, -1, (int)view->device, CPR_CPU);
+    if (view->count <= 0)
+        return problem(CPR_EMPTY_CU_SEQLENS, -1, view->count, 1);
+    if (view->data == NULL)
         return problem(CPR_DEVICE, -1, -1, CPR_CPU);
     return no_problem;
 }
 
-static cpr_error judge_boundaries(cpr_cu_seqlens view, int64_t rows) {
+static cpr_error judge_boundaries(const cpr_cu_seqlens *view, int64_t rows) {
     int64_t before = boundary(view, 0);
     if (before != 0)
         return problem(CPR_NONZERO_START, 0, before, 0);
-    for (int64_t position = 1; position < view.count; position++) {
+    for (int64_t position = 1; position < view->count; position++) {
         const int64_t here = boundary(view, position);
         if (here < before)
             return problem(CPR_DECREASING, position, here, before);
@@ -91,12 +91,12 @@ static const struct {
     [CPR_HEADS_THEN_TAILS] = {.each_sequence_by_chunks = true},
 };
 
-static cpr_error judge_lengths(cpr_cu_seqlens view, int64_t ranks, cpr_layout a, cpr_layout b) {
+static cpr_error judge_lengths(const cpr_cu_seqlens *view, int64_t ranks, cpr_layout a, cpr_layout b) {
     const int64_t chunks = 2 * ranks;
     const int64_t tokens = token_count(view);
     if (rules[a].each_sequence_by_chunks || rules[b].each_sequence_by_chunks) {
         int64_t begin = 0;
-        for (int64_t sequence = 0; sequence < view.count - 1; sequence++) {
+        for (int64_t sequence = 0; sequence < view->count - 1; sequence++) {
             const int64_t end = boundary(view, sequence + 1);
             if ((end - begin) % chunks != 0)
                 return problem(CPR_NOT_DIVISIBLE_2CP, sequence, end - begin, chunks);
@@ -120,7 +120,7 @@ static cpr_error judge_amount(int64_t tokens, int64_t ranks, int64_t tp_size) {
 }
 
 static cpr_error judge(const cpr_route_request *request) {
-    const cpr_cu_seqlens view = request->cu_seqlens;
+    const cpr_cu_seqlens *view = &request->cu_seqlens;
     const int64_t ranks = request->geometry.cp_size;
     cpr_error found = judge_geometry(request->geometry);
     if (found.status == CPR_OK)
@@ -289,51 +289,27 @@ static bool local_rows_count_up(const moved_row *rows, int64_t count, cpr_side s
  * MARK: - Putting it together
  *============================================================================*/
 
-static void *allocate_array(cpr_allocator memory, int64_t count, size_t element) {
-    return memory.allocate(memory.context, (size_t)count * element);
+static size_t runs_size(const cpr_run_list *list) {
+    return (size_t)list->count * sizeof(cpr_run);
 }
 
-static void release_array(cpr_allocator memory, void *array, int64_t count, size_t element) {
-    if (array)
-        memory.release(memory.context, array, (size_t)count * element);
-}
-
-static bool tensors_make(tensors *t, int64_t tokens, cpr_allocator memory) {
-    t->token = allocate_array(memory, tokens, sizeof(int64_t));
-    t->owner = allocate_array(memory, tokens, sizeof(int64_t));
-    t->row = allocate_array(memory, tokens, sizeof(int64_t));
-    return t->token && t->owner && t->row;
-}
-
-static void tensors_drop(tensors *t, int64_t tokens, cpr_allocator memory) {
-    release_array(memory, t->token, tokens, sizeof(int64_t));
-    release_array(memory, t->owner, tokens, sizeof(int64_t));
-    release_array(memory, t->row, tokens, sizeof(int64_t));
-}
-
-static bool pack_make(pack *p, const cpr_route_request *request, cpr_allocator memory) {
-    const cpr_cu_seqlens view = request->cu_seqlens;
-    p->ranks = request->geometry.cp_size;
-    p->tokens = token_count(view);
-    p->local = p->tokens / p->ranks;
-    p->sequences = 0;
-    for (int64_t i = 1; i < view.count; i++)
-        p->sequences += boundary(view, i) != boundary(view, i - 1);
-
-    p->boundaries = allocate_array(memory, p->sequences + 1, sizeof(int64_t));
-    if (!p->boundaries)
-        return false;
-    int64_t *last = p->boundaries;
-    *last = 0;
-    for (int64_t i = 1; i < view.count; i++) {
-        if (boundary(view, i) != *last)
-            *++last = boundary(view, i);
+static int64_t count_sequences(const cpr_cu_seqlens *view) {
+    int64_t sequences = 0, begin = 0;
+    for (int64_t i = 1; i < view->count; i++) {
+        const int64_t end = boundary(view, i);
+        sequences += end != begin;
+        begin = end;
     }
-    return true;
+    return sequences;
 }
 
-static void pack_drop(pack *p, cpr_allocator memory) {
-    release_array(memory, p->boundaries, p->sequences + 1, sizeof(int64_t));
+static void copy_boundaries(const cpr_cu_seqlens *view, int64_t *last) {
+    *last = 0;
+    for (int64_t i = 1; i < view->count; i++) {
+        const int64_t end = boundary(view, i);
+        if (end != *last)
+            *++last = end;
+    }
 }
 
 /* Sorts the rows into messages and writes them as a list. */
@@ -343,7 +319,7 @@ static bool list_make(cpr_run_list *list, moved_row *rows, int64_t count, cpr_si
     list->rows = count;
     list->identity = local_rows_count_up(rows, count, side);
     list->count = count_runs(rows, count);
-    list->runs = allocate_array(memory, list->count, sizeof(cpr_run));
+    list->runs = memory.allocate(memory.context, runs_size(list));
     if (list->runs)
         write_runs(rows, count, list->runs);
     return list->runs != NULL;
@@ -360,52 +336,60 @@ static bool lists_make(cpr_route *route, const pack *p, const tensors *source, c
     look_up_receives(p, rank, source, target, moved);
     if (list_make(&route->recv, moved, p->local, CPR_RECV, route->allocator))
         return true;
-    release_array(route->allocator, route->send.runs, route->send.count, sizeof(cpr_run));
+    route->allocator.release(route->allocator.context, route->send.runs, runs_size(&route->send));
     return false;
 }
 
-static bool route_fill(cpr_route *route, const cpr_route_request *request) {
+/* One block holds the boundaries, the six tensors and the rows to be sorted. */
+static bool route_fill(cpr_route *route, const cpr_cu_seqlens *view) {
     const cpr_allocator memory = route->allocator;
-    pack p;
-    if (!pack_make(&p, request, memory))
+    pack p = {.ranks = route->geometry.cp_size, .tokens = route->total_tokens};
+    p.local = p.tokens / p.ranks;
+    p.sequences = count_sequences(view);
+
+    const size_t numbers = (size_t)(p.sequences + 1) + 6 * (size_t)p.tokens;
+    const size_t size = numbers * sizeof(int64_t) + (size_t)p.local * sizeof(moved_row);
+    int64_t *block = memory.allocate(memory.context, size);
+    if (!block)
         return false;
-    tensors source, target;
-    const bool have_source = tensors_make(&source, p.tokens, memory);
-    const bool have_target = tensors_make(&target, p.tokens, memory);
-    moved_row *moved = allocate_array(memory, p.local, sizeof(moved_row));
 
-    const bool filled = have_source && have_target && moved && lists_make(route, &p, &source, &target, moved);
-
-    release_array(memory, moved, p.local, sizeof(moved_row));
-    tensors_drop(&target, p.tokens, memory);
-    tensors_drop(&source, p.tokens, memory);
-    pack_drop(&p, memory);
+    p.boundaries = block;
+    int64_t *next = block + p.sequences + 1;
+    const tensors source = {next, next + p.tokens, next + 2 * p.tokens};
+    next += 3 * p.tokens;
+    const tensors target = {next, next + p.tokens, next + 2 * p.tokens};
+    next += 3 * p.tokens;
+    copy_boundaries(view, p.boundaries);
+    const bool filled = lists_make(route, &p, &source, &target, (moved_row *)next);
+    memory.release(memory.context, block, size);
     return filled;
+}
+
+static cpr_route *route_make(const cpr_route_request *request, cpr_allocator memory) {
+    cpr_route *route = memory.allocate(memory.context, sizeof *route);
+    if (!route)
+        return NULL;
+    *route = (cpr_route){.source = request->source, .target = request->target, .geometry = request->geometry};
+    route->total_tokens = token_count(&request->cu_seqlens);
+    route->send.identity = route->recv.identity = true;
+    route->allocator = memory;
+    if (route->total_tokens == 0 || route_fill(route, &request->cu_seqlens))
+        return route;
+    memory.release(memory.context, route, sizeof *route);
+    return NULL;
 }
 
 cpr_status cpr_build_per_token(const cpr_route_request *request, const cpr_allocator *allocator,
                                cpr_route **route, cpr_error *error) {
     cpr_error found = judge(request);
-    cpr_route *made = NULL;
     if (found.status == CPR_OK) {
-        made = allocate_array(*allocator, 1, sizeof(cpr_route));
-        if (!made)
-            found = problem(CPR_NO_MEMORY, -1, 0, 0);
-    }
-    if (made) {
-        *made =
-            (cpr_route){.source = request->source, .target = request->target, .geometry = request->geometry};
-        made->total_tokens = token_count(request->cu_seqlens);
-        made->send.identity = made->recv.identity = true;
-        made->allocator = *allocator;
-        if (made->total_tokens > 0 && !route_fill(made, request)) {
-            release_array(*allocator, made, 1, sizeof(cpr_route));
-            found = problem(CPR_NO_MEMORY, -1, 0, 0);
+        cpr_route *made = route_make(request, *allocator);
+        if (made) {
+            *route = made;
+            return CPR_OK;
         }
+        found = problem(CPR_NO_MEMORY, -1, 0, 0);
     }
-    if (found.status == CPR_OK)
-        *route = made;
-    else
-        *error = found;
+    *error = found;
     return found.status;
 }
