@@ -214,16 +214,16 @@ void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *s
         law_skip(v, c->needs);
         return;
     }
-    cpr_error outcome = judge_builders(c, v);
-    bool legal = outcome.status == CPR_OK;
+    cpr_error ending = judge_builders(c, v);
+    bool legal = ending.status == CPR_OK;
     if (legal && v->outcome == LAW_PASSED) {
-        outcome = text_case_outcome(c, v);
+        ending = text_case_outcome(c, v);
         judge_real(c, v);
         judge_local_offsets(c, v);
         judge_successors(c, v);
     }
     if (v->outcome == LAW_PASSED)
-        judge_expectation(c, &outcome, v);
+        judge_expectation(c, &ending, v);
     if (v->outcome == LAW_PASSED)
         text_case_judge_answers(c, v);
     if (v->outcome == LAW_PASSED && subject)
