@@ -111,7 +111,7 @@ def installed_library_is_usable():
                               PKG_CONFIG_PATH=os.path.dirname(pc[0])).split()
         by_pkg_config = os.path.join(folder, "by_pkg_config")
         suite.command(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", example, "-o", by_pkg_config, *flags])
-        programs = [os.path.join(outside, "example_shared"), os.path.join(outside, "example_static"), by_pkg_config]
+        programs = [os.path.join(outside, "example_cproute"), os.path.join(outside, "example_cproute_static"), by_pkg_config]
         outputs = {suite.command([program], LD_LIBRARY_PATH=library) for program in programs}
         if len(outputs) != 1 or not outputs.pop().strip():
             raise suite.Failed("the three programs do not print the same")
