@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all check fuzz fuzz-afl replay cover asan msan tsan lint format clean help bench gpu
+.PHONY: all check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -18,6 +18,9 @@ fuzz: ## libFuzzer on every law, from the corpus. FUZZ_SECONDS=60 LAW=a,b JOBS=n
 
 fuzz-afl: ## the same with AFL++
 	@$(PYTHON) ci/fuzz_afl.py
+
+figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
+	@$(PYTHON) ci/figures.py
 
 replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)

@@ -53,6 +53,12 @@ class Run:
     def overdue(self):
         return self.seconds() > self.limit
 
+    def wait(self, seconds):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
     def interrupt(self):
         """Fuzzers take this as a wish to end, and write down what they have."""
         if not self.interrupted:

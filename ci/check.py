@@ -139,6 +139,10 @@ def command_answers():
         raise suite.Failed(line)
 
 
+def fuzz_targets():
+    return [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
+
+
 def canary_found():
     took = fuzz.LibFuzzer().canary(campaign.CANARY_SECONDS)
     if took is None:
@@ -193,7 +197,7 @@ class Lanes:
             self.tests.run("coverage: every line, 98 % of branches", cover.gate_of_build)
 
     def fuzz(self):
-        if self.tests.run("build: fuzz targets", built, "fuzz"):
+        if self.tests.run("build: fuzz targets", built, "fuzz", *fuzz_targets()):
             self.tests.run("fuzz: canary", canary_found)
             if self.seeds():
                 for law in tree.laws():
