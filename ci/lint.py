@@ -15,13 +15,17 @@ SOURCE = re.compile(r"\.(c|h|cpp|cu|def)$")
 SCRIPT = re.compile(r"(\.(py|sh|cmake)|(^|/)(CMakeLists\.txt|Makefile|run))$")
 
 
-def tracked():
-    return subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.split("\n")[:-1]
+def files_of_tree():
+    """Files that git has or would take."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    if listed.returncode:
+        raise suite.Skipped("not a git clone")
+    return [name for name in listed.stdout.splitlines() if os.path.exists(tree.path(name))]
 
 
 def sources():
-    return [name for name in tracked() if SOURCE.search(name) and os.path.exists(tree.path(name))]
+    return [name for name in files_of_tree() if SOURCE.search(name)]
 
 
 def formatted():
@@ -34,7 +38,7 @@ def licensed():
         with open(tree.path(name), errors="replace") as file:
             return file.readline() + file.readline()
 
-    files = sources() + [name for name in tracked() if SCRIPT.search(name) and os.path.exists(tree.path(name))]
+    files = [name for name in files_of_tree() if SOURCE.search(name) or SCRIPT.search(name)]
     bare = [name for name in files if "SPDX-License-Identifier: Apache-2.0" not in first_lines(name)]
     if bare:
         raise suite.Failed("no SPDX line: " + " ".join(bare))
@@ -59,7 +63,7 @@ def static_analysis():
 
 
 def man_pages():
-    pages = [name for name in tracked() if re.search(r"\.[1-8]$", name) and os.path.exists(tree.path(name))]
+    pages = [name for name in files_of_tree() if re.search(r"\.[1-8]$", name)]
     if not pages:
         raise suite.Failed("no man page")
     try:
