@@ -118,5 +118,5 @@ cpr_status cpr_request_validate(const cpr_route_request *request, int64_t *total
         return error->status;
     }
     *total_tokens = total;
-    return cpr_succeed(error);
+    return CPR_OK;
 }
