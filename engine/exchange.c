@@ -69,8 +69,8 @@ static cpr_status check_metadata(const exchange *x, cpr_error *error) {
     for (int64_t r = 1; r < x->ranks; r++) {
         const cpr_route *route = x->routes[r];
         const int64_t fields[][2] = {
-            {route->source, first->source},
-            {route->target, first->target},
+            {(int)route->source, (int)first->source},
+            {(int)route->target, (int)first->target},
             {route->total_tokens, first->total_tokens},
             {(int64_t)route->boundaries_digest, (int64_t)first->boundaries_digest},
         };
@@ -140,7 +140,8 @@ static cpr_status check_messages(const exchange *x, message_rule *rule, cpr_erro
 static cpr_status check_layouts(const exchange *x, cpr_error *error) {
     for (int64_t r = 0; r < x->ranks; r++) {
         if (x->sources[r].layout != x->routes[r]->source) {
-            return cpr_fail(error, CPR_LAYOUT_MISMATCH, r, x->sources[r].layout, x->routes[r]->source);
+            return cpr_fail(error, CPR_LAYOUT_MISMATCH, r, (int)x->sources[r].layout,
+                            (int)x->routes[r]->source);
         }
     }
     return CPR_OK;

@@ -15,6 +15,7 @@ static int64_t largest_message(const cpr_run_list *list) {
     return largest;
 }
 
+/* A negative width fits nowhere. */
 static int64_t product_or_max(int64_t rows, int64_t row_width) {
     return row_width != 0 && rows > INT64_MAX / row_width ? INT64_MAX : rows * row_width;
 }
@@ -28,6 +29,9 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
     int64_t total_tokens;
     if (cpr_request_validate(request, &total_tokens, outcome) != CPR_OK) {
         return outcome->status;
+    }
+    if (count_bits < 8 || count_bits > 64) {
+        return cpr_fail(outcome, CPR_OVERFLOW, -1, count_bits, 64);
     }
     int64_t rows = 0;
     for (int64_t rank = 0; rank < request->geometry.cp_size; rank++) {
