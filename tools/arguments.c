@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arguments.h"
+#include "files.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -32,48 +33,11 @@ bool parse_int64(const char *text, int64_t *value) {
 bool parse_uint64(const char *text, uint64_t *value) {
     char *end;
     errno = 0;
-    unsigned long long parsed = strtoull(text, &end, 0);
+    unsigned long long parsed = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
     if (errno || end == text || *end || strchr(" \t\n+-", text[0]))
         return false;
     *value = parsed;
     return true;
-}
-
-char *read_whole(const char *path, size_t *length, char *mistake, size_t size) {
-    bool from_input = !strcmp(path, "-");
-    FILE *file = from_input ? stdin : fopen(path, "rb");
-    size_t filled = 0, capacity = 0;
-    char *text = NULL;
-    if (!file) {
-        snprintf(mistake, size, "cannot open %s: %s", path, strerror(errno));
-        return NULL;
-    }
-    do {
-        if (filled == capacity) {
-            capacity = capacity ? 2 * capacity : 1 << 16;
-            char *larger = realloc(text, capacity);
-            if (!larger) {
-                snprintf(mistake, size, "%s: out of memory", path);
-                goto failed;
-            }
-            text = larger;
-        }
-        filled += fread(text + filled, 1, capacity - filled, file);
-    } while (filled == capacity);
-    if (ferror(file)) {
-        snprintf(mistake, size, "cannot read %s: %s", path, strerror(errno));
-        goto failed;
-    }
-    if (!from_input)
-        fclose(file);
-    *length = filled;
-    return text;
-
-failed:
-    free(text);
-    if (!from_input)
-        fclose(file);
-    return NULL;
 }
 
 static bool take_integer(const char *value, int64_t *number, char *mistake, size_t size) {
@@ -112,12 +76,13 @@ static bool take_cp(arguments *a, const char *value, char *mistake, size_t size)
 }
 
 static bool take_rank(arguments *a, const char *value, char *mistake, size_t size) {
+    a->rank_given = true;
     a->every_rank = !strcmp(value, "all");
     return a->every_rank || take_integer(value, &a->rank, mistake, size);
 }
 
 /* A layout by name, or by number as "#7"; a name that there is none for is the engine's to refuse. */
-static bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size) {
+bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size) {
     int64_t number = CPR_LAYOUT_COUNT;
     if (cpr_layout_from_name(value, layout))
         return true;
@@ -161,28 +126,28 @@ static bool take_tp(arguments *a, const char *value, char *mistake, size_t size)
     return false;
 }
 
-static bool take_builder(arguments *a, const char *value, char *mistake, size_t size) {
-    for (size_t i = 0; i < BUILDER_COUNT; i++) {
-        if (!strcmp(value, builders[i].name)) {
-            a->builder = &builders[i];
-            return true;
-        }
-    }
-    snprintf(mistake, size, "there is no builder '%s'", value);
-    return false;
+bool take_nothing(const char *value, bool *flag) {
+    (void)value;
+    return *flag = true;
 }
 
 static bool take_json(arguments *a, const char *value, char *mistake, size_t size) {
-    (void)value;
     (void)mistake;
     (void)size;
-    return a->json = true;
+    return take_nothing(value, &a->json);
 }
 
 static bool take_law(arguments *a, const char *value, char *mistake, size_t size) {
     (void)mistake;
     (void)size;
     a->law = value;
+    return true;
+}
+
+static bool take_out(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    a->out = value;
     return true;
 }
 
@@ -197,9 +162,9 @@ const option_spec option_to = {"to", "LAYOUT", "layout of the rows after (contig
 const option_spec option_dtype = {"dtype", "TYPE", "type of the boundaries: int64 (default) or int32", take_dtype};
 const option_spec option_rows = {"rows", "N", "rows of the whole buffer, which must be the last boundary", take_rows};
 const option_spec option_tp = {"tp", "N", "tensor-parallel ranks that share the rows of a rank", take_tp};
-const option_spec option_builder = {"builder", "NAME", "interval (default), per-token or definition", take_builder};
 const option_spec option_json = {"json", NULL, "one JSON object a line and rank", take_json};
 const option_spec option_law = {"law", "LAW", "this law only; 'cproute check --list' names them", take_law};
+const option_spec option_out = {"out", "DIR", "folder to write into", take_out};
 
 cpr_route_request request_of(const arguments *a, cpr_layout source, cpr_layout target) {
     return (cpr_route_request){
@@ -291,8 +256,9 @@ static int parse(const command *c, int argc, char **argv, arguments *a) {
     return -1;
 }
 
-int command_run(const command *c, int argc, char **argv) {
+int command_run(const command *c, const char *program, int argc, char **argv) {
     arguments a = {
+        .program = program,
         .cu = OFFSETS_NONE,
         .every_rank = true,
         .source = CPR_ZIGZAG,

@@ -25,11 +25,12 @@ extern const builder builders[BUILDER_COUNT]; /* the one to use first */
 
 /* Every option of every subcommand. A subcommand reads those that its table lists. */
 typedef struct arguments {
+    const char *program; /* as it was called, for lines that replay something */
     offsets cu;
     bool cu_given, cp_given;
     int64_t cp_size;
     int64_t rank;
-    bool every_rank;
+    bool every_rank, rank_given;
     cpr_layout source, target, layout;
     cpr_dtype dtype;
     int64_t rows, tp_size;
@@ -66,11 +67,15 @@ extern const command route_command, layout_command, replay_command, check_comman
     seeds_command;
 
 /* Options that several subcommands take. */
-extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows,
-    option_tp, option_builder, option_json, option_law;
+extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows, option_tp,
+    option_json, option_law, option_out;
+
+/* `take` functions for options whose values several options have. */
+bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size);
+bool take_nothing(const char *value, bool *flag);
 
 /* Runs a subcommand with its arguments; argv[0] is the name of the subcommand. */
-int command_run(const command *c, int argc, char **argv);
+int command_run(const command *c, const char *program, int argc, char **argv);
 void command_help(const command *c, FILE *out);
 
 /* Says what is wrong on standard error; returns EXIT_WRONG_USE. */
@@ -87,9 +92,6 @@ bool parse_uint64(const char *text, uint64_t *value);
 
 /* The request for a route, but for its boundaries. */
 cpr_route_request request_of(const arguments *a, cpr_layout source, cpr_layout target);
-
-/* A whole file, or standard input for "-". NULL with a message in `mistake`. The caller frees it. */
-char *read_whole(const char *path, size_t *length, char *mistake, size_t size);
 
 /* Writer for the dumps of the engine; `context` is a FILE. */
 bool write_to_file(void *file, const char *text, size_t length);

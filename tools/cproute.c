@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     }
     const command *c = command_named(argv[1]);
     if (c)
-        return command_run(c, argc - 1, argv + 1);
+        return command_run(c, argv[0], argc - 1, argv + 1);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         help(stdout);
         return finish_output(EXIT_GOOD);

@@ -6,9 +6,7 @@
 #include <inttypes.h>
 
 static bool take_layout(arguments *a, const char *value, char *mistake, size_t size) {
-    bool taken = option_from.take(a, value, mistake, size);
-    a->layout = a->source;
-    return taken;
+    return take_layout_into(&a->layout, value, mistake, size);
 }
 
 static const option_spec option_layout = {"layout", "LAYOUT",

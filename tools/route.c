@@ -3,13 +3,27 @@
 #include "arguments.h"
 #include "refusal.h"
 
+#include <string.h>
+
 static bool take_runs(arguments *a, const char *value, char *mistake, size_t size) {
-    (void)value;
     (void)mistake;
     (void)size;
-    return a->runs = true;
+    return take_nothing(value, &a->runs);
 }
 
+static bool take_builder(arguments *a, const char *value, char *mistake, size_t size) {
+    for (size_t i = 0; i < BUILDER_COUNT; i++) {
+        if (!strcmp(value, builders[i].name)) {
+            a->builder = &builders[i];
+            return true;
+        }
+    }
+    snprintf(mistake, size, "there is no builder '%s'", value);
+    return false;
+}
+
+static const option_spec option_builder = {"builder", "NAME", "interval (default), per-token or definition",
+                                           take_builder};
 static const option_spec option_runs = {"runs", NULL, "with --json: runs instead of rows", take_runs};
 
 static const option_spec *const options[] = {
