@@ -27,7 +27,9 @@ OVERHEAD_OF_A_RUN_SECONDS = 0.15
 MOST_FINDINGS_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
 CANARY_SECONDS = 10
-SHRINK_SECONDS = 30
+SHRINK_SECONDS = 60
+# Exit code of `cproute shrink` for an input that breaks its law.
+SHRINK_FOUND = 1
 
 
 class Run:
@@ -124,8 +126,6 @@ class Finding:
         self.law = law
         self.reason = reason
         self.path = path
-        self.replay = f"{tree.relative(tree.COMMAND)} replay --law {law} {tree.relative(path)}"
-        self.picture = None
 
 
 def reason_of(text):
@@ -149,18 +149,15 @@ def seeds_of(law):
     return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
 
 
-def make_seeds(laws):
-    """Byte inputs from the text cases, by the encoder that inverts the decoder."""
-    for law in laws:
-        target = os.path.join(tree.BUILD, "seeds", law)
-        shutil.rmtree(target, ignore_errors=True)
-        os.makedirs(target)
-        if os.path.isdir(tree.CORPUS_CASES):
-            done = subprocess.run([tree.COMMAND, "seeds", "--law", law, "--out", target, tree.CORPUS_CASES],
-                                  cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True)
-            if done.returncode:
-                raise tree.BuildFailed(f"byte seeds for {law}: {done.stdout.strip()}")
+def make_seeds():
+    """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
+    folder = os.path.join(tree.BUILD, "seeds")
+    shutil.rmtree(folder, ignore_errors=True)
+    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
+    return done.stdout.strip()
 
 
 class Campaign:
@@ -275,11 +272,8 @@ class Campaign:
             laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
             print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
         for finding in self.findings():
-            shrink(finding, self.engine)
             print(f"\nFINDING in {finding.law}: {finding.reason}")
-            if finding.picture:
-                print(finding.picture)
-            print(f"replay: {finding.replay}")
+            print(explain(finding, self.engine), flush=True)
         print(flush=True)
 
     def clean(self):
@@ -297,23 +291,19 @@ def keep(law, path):
     return kept
 
 
-def shrink(finding, engine):
-    """Replaces a finding's input by its shrunk one, with a picture; leaves it where only sanitizers see it fail."""
-    shrunk = finding.path + ".shrunk"
+def explain(finding, engine):
+    """The shrunk case, drawn, with the line that replays it; where only a sanitizer sees it fail, how to see that."""
+    command = tree.relative(tree.COMMAND)
     try:
-        done = subprocess.run([tree.COMMAND, "shrink", "--law", finding.law, "--out", shrunk, finding.path], cwd=tree.ROOT,
+        done = subprocess.run([command, "shrink", "--law", finding.law, tree.relative(finding.path)], cwd=tree.ROOT,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=SHRINK_SECONDS)
-        finding.picture = done.stdout.rstrip()
-        seen_by_command = os.path.exists(shrunk)
-    except (subprocess.TimeoutExpired, OSError) as failure:
-        finding.picture = f"(not shrunk: {failure})"
-        seen_by_command = False
-    if seen_by_command:
-        finding.path = shrunk
-        finding.replay = f"{tree.relative(tree.COMMAND)} replay --law {finding.law} {tree.relative(shrunk)}"
-    else:
-        finding.replay = f"{tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
+        if done.returncode == SHRINK_FOUND:
+            return done.stdout.rstrip()
+        why = "the release build passes it; the fuzz target does not"
+    except subprocess.TimeoutExpired:
+        why = f"shrinking took over {SHRINK_SECONDS} s"
+    return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
 
 
 def report_canary(seconds, engine):

@@ -83,7 +83,7 @@ def run():
     tree.build("release", "cproute")
     for preset in ("fuzz", "fuzz-fast", "afl", "afl-cmplog"):
         tree.build(preset, *targets)
-    campaign.make_seeds([LAW])
+    campaign.make_seeds()
     page = HEAD.format(machine=tree.machine(), date=datetime.date.today().isoformat(), commit=tree.commit(),
                        llvm=tree.toolchain()["LLVM_VERSION"], runs=SPEED_RUNS, seconds=SPEED_SECONDS,
                        afl_seconds=AFL_SECONDS)

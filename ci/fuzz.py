@@ -128,7 +128,7 @@ def run():
     tree.build("release", "cproute")
     tree.build("fuzz", *targets, f"fuzz_{SPEED_LAW}")
     tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
-    campaign.make_seeds(laws)
+    campaign.make_seeds()
     engine = LibFuzzer()
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)

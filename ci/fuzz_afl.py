@@ -185,7 +185,7 @@ def run():
     tree.build("release", "cproute")
     tree.build("afl", *targets)
     tree.build("afl-cmplog", *targets)
-    campaign.make_seeds(laws)
+    campaign.make_seeds()
     engine = Afl(laws)
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
