@@ -7,10 +7,19 @@
  */
 #include "fuzzed_law.h"
 #include "laws/laws.h"
+#include <string.h>
 
+/* Views need no alignment. */
 static int64_t entry(const cpr_cu_seqlens *cu, int64_t i) {
-    ptrdiff_t at = (ptrdiff_t)(i * cu->stride);
-    return cu->dtype == CPR_INT32 ? ((const int32_t *)cu->data)[at] : ((const int64_t *)cu->data)[at];
+    const bool narrow = cu->dtype == CPR_INT32;
+    const char *at = (const char *)cu->data + (narrow ? 4 : 8) * i * cu->stride;
+    int32_t four;
+    int64_t eight;
+    memcpy(&four, at, sizeof four);
+    if (narrow)
+        return four;
+    memcpy(&eight, at, sizeof eight);
+    return eight;
 }
 
 static bool empty_slot_between_sequences(const cpr_cu_seqlens *cu) {

@@ -40,9 +40,9 @@ static void *work(void *argument) {
 }
 
 int main(void) {
-    const int32_t boundaries[] = {0, 4, 16};
+    const int32_t offsets[] = {0, 4, 16};
     const cpr_route_request request = {
-        .cu_seqlens = cpr_cu_seqlens_int32(boundaries, 3),
+        .cu_seqlens = cpr_cu_seqlens_int32(offsets, 3),
         .rows = CPR_ROWS_UNCHECKED,
         .geometry = {.cp_size = 2, .cp_rank = 0},
         .source = CPR_ZIGZAG,
