@@ -22,7 +22,7 @@ import tree
 SPEED_SECONDS = 3
 SPEED_LAW = "equivalence"
 # Room for the longest drawn case, and a little to mutate with.
-LONGEST_INPUT = 512
+LONGEST_INPUT = 256
 LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
                      "-use_value_profile=0"]
 

@@ -29,7 +29,7 @@ AFL_ENVIRONMENT = {
 }
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
-LONGEST_INPUT = 512
+LONGEST_INPUT = 256
 
 
 def afl_environment(**more):
