@@ -29,10 +29,6 @@ static cpr_status refuse(cpr_error *error, cpr_status status, int64_t index, int
     return status;
 }
 
-static cpr_status refuse_nothing(cpr_error *error) {
-    return refuse(error, CPR_OK, -1, 0, 0);
-}
-
 static bool is_layout(cpr_layout layout) {
     return (int)layout >= 0 && (int)layout < CPR_LAYOUT_COUNT;
 }
@@ -312,5 +308,5 @@ cpr_status cpr_build_by_definition(const cpr_route_request *request, const cpr_a
         return refuse(error, CPR_NO_MEMORY, -1, 0, 0);
     }
     *route = built;
-    return refuse_nothing(error);
+    return CPR_OK;
 }
