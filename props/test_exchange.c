@@ -324,6 +324,14 @@ static void counts_end_at_64_bits(void **state) {
     expect_transport(boundaries, 2, 1, half, 64, (cpr_error){CPR_OVERFLOW, -1, INT64_MAX, INT64_MAX});
 }
 
+static void widths_and_counts_that_make_no_sense(void **state) {
+    (void)state;
+    expect_transport(BOUNDARIES, 3, 2, -1, 64, (cpr_error){CPR_OVERFLOW, -1, INT64_MAX, INT64_MAX});
+    expect_transport(BOUNDARIES, 3, 2, INT64_MIN, 8, (cpr_error){CPR_OVERFLOW, -1, INT64_MAX, 127});
+    expect_transport(BOUNDARIES, 3, 2, 1, 7, (cpr_error){CPR_OVERFLOW, -1, 7, 64});
+    expect_transport(BOUNDARIES, 3, 2, 1, 65, (cpr_error){CPR_OVERFLOW, -1, 65, 64});
+}
+
 static void transports_refuse_what_builders_refuse(void **state) {
     (void)state;
     static const int64_t ragged[] = {0, 4, 10};
@@ -368,6 +376,7 @@ int main(void) {
         cmocka_unit_test(without_memory_nothing_moves),
         cmocka_unit_test(messages_fit_their_counts_or_not),
         cmocka_unit_test(counts_end_at_64_bits),
+        cmocka_unit_test(widths_and_counts_that_make_no_sense),
         cmocka_unit_test(transports_refuse_what_builders_refuse),
         cmocka_unit_test(transports_may_find_no_memory),
     };
