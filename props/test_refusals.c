@@ -200,28 +200,40 @@ static void tensor_parallelism_that_fits_is_no_rule(void **state) {
     }
 }
 
+static void expect_no_memory_at_each_allocation(const cpr_route_request *request, build_fn *build) {
+    ledger book;
+    const cpr_allocator allocator = ledger_allocator(&book);
+    cpr_route *route = NULL;
+    assert_int_equal(build(request, &allocator, &route, NULL), CPR_OK);
+    cpr_route_free(route);
+    assert_int_equal(book.held, 0);
+    const int64_t allocations = book.allocations;
+    assert_true(allocations >= 3);
+    for (int64_t k = 0; k < allocations; k++) {
+        cpr_route untouched;
+        cpr_error error = {CPR_OK, 7, 7, 7};
+        route = &untouched;
+        book = (ledger){.fail_at = k};
+        assert_int_equal(build(request, &allocator, &route, &error), CPR_NO_MEMORY);
+        expect_error(&error, CPR_NO_MEMORY, -1, 0, 0);
+        assert_ptr_equal(route, &untouched);
+        assert_int_equal(book.held, 0);
+    }
+}
+
 static void any_allocation_may_fail(void **state) {
     (void)state;
-    static const int64_t boundaries[] = {0, 4, 16};
-    const cpr_route_request request =
-        request_of(boundaries, 3, (cpr_geometry){2, 0}, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
-    for (int b = 0; b < BUILDER_COUNT; b++) {
-        ledger book;
-        const cpr_allocator allocator = ledger_allocator(&book);
-        cpr_route *route = NULL;
-        assert_int_equal(BUILDERS[b](&request, &allocator, &route, NULL), CPR_OK);
-        cpr_route_free(route);
-        const int64_t allocations = book.allocations;
-        assert_true(allocations >= 3);
-        for (int64_t k = 0; k < allocations; k++) {
-            cpr_route untouched;
-            cpr_error error = {CPR_OK, 7, 7, 7};
-            route = &untouched;
-            book = (ledger){.fail_at = k};
-            assert_int_equal(BUILDERS[b](&request, &allocator, &route, &error), CPR_NO_MEMORY);
-            expect_error(&error, CPR_NO_MEMORY, -1, 0, 0);
-            assert_ptr_equal(route, &untouched);
-            assert_int_equal(book.held, 0);
+    enum { SEQUENCES = 200 }; /* enough for runs that need more memory than a small route does */
+    int64_t boundaries[SEQUENCES + 1];
+    for (int64_t i = 0; i <= SEQUENCES; i++)
+        boundaries[i] = 4 * i;
+    for (int target = CPR_PER_SEQUENCE_CONTIGUOUS; target <= CPR_HEADS_THEN_TAILS; target++) {
+        for (int b = 0; b < BUILDER_COUNT; b++) {
+            for (int64_t entries = 3; entries <= SEQUENCES + 1; entries += SEQUENCES - 2) {
+                const cpr_route_request request =
+                    request_of(boundaries, entries, (cpr_geometry){2, 0}, CPR_ZIGZAG, (cpr_layout)target);
+                expect_no_memory_at_each_allocation(&request, BUILDERS[b]);
+            }
         }
     }
 }
