@@ -15,9 +15,9 @@ static int64_t largest_message(const cpr_run_list *list) {
     return largest;
 }
 
-/* A negative width fits nowhere. */
-static bool exceeds(int64_t rows, int64_t row_width, int64_t limit) {
-    return row_width < 0 || (row_width > 0 && rows > limit / row_width);
+/* Is rows * row_width at most `limit`? A negative width fits nowhere. */
+static bool product_fits(int64_t rows, int64_t row_width, int64_t limit) {
+    return row_width == 0 || (row_width > 0 && rows <= limit / row_width);
 }
 
 cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
@@ -45,8 +45,8 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
         cpr_route_free(route);
     }
     const int64_t largest_count = (int64_t)(UINT64_MAX >> (65 - count_bits));
-    if (exceeds(rows, row_width, largest_count)) {
-        const int64_t elements = exceeds(rows, row_width, INT64_MAX) ? INT64_MAX : rows * row_width;
+    if (!product_fits(rows, row_width, largest_count)) {
+        const int64_t elements = product_fits(rows, row_width, INT64_MAX) ? rows * row_width : INT64_MAX;
         return cpr_fail(outcome, CPR_OVERFLOW, -1, elements, largest_count);
     }
     return cpr_succeed(outcome);
