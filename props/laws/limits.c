@@ -183,11 +183,10 @@ static bool builds(const giant *g, verdict *v) {
     cpr_route *route = NULL;
     cpr_error error;
     const cpr_status status = g->engine->build[BY_INTERVALS](&g->request, &allocator, &route, &error);
-    if (!call_ok(status, &error, "the builder", v))
-        return false;
-    const bool good = judge_route(g, route, &books, v);
-    cpr_route_free(route);
-    return good && ledger_settled(&books, "the builder", v);
+    const bool good = call_ok(status, &error, "the builder", v) && judge_route(g, route, &books, v);
+    if (status == CPR_OK)
+        cpr_route_free(route);
+    return ledger_settled(&books, "the builder", v) && good;
 }
 
 static bool intervals_are_right(const giant *g, cpr_layout layout, const cpr_intervals *list, verdict *v) {
@@ -215,29 +214,31 @@ static bool lists_intervals(const giant *g, cpr_layout layout, verdict *v) {
     cpr_error error;
     const cpr_status status = g->engine->layout_intervals(
         &g->request.cu_seqlens, total_of(g), g->request.geometry, layout, &allocator, &list, &error);
-    if (!call_ok(status, &error, "intervals of a layout", v))
-        return false;
-    const bool good = is_frugal(&books, g->entries + list->count, "layout_intervals", v) &&
+    const bool good = call_ok(status, &error, "intervals of a layout", v) &&
+                      is_frugal(&books, g->entries + list->count, "layout_intervals", v) &&
                       intervals_are_right(g, layout, list, v);
-    cpr_intervals_free(list);
-    return good && ledger_settled(&books, "layout_intervals", v);
+    if (status == CPR_OK)
+        cpr_intervals_free(list);
+    return ledger_settled(&books, "layout_intervals", v) && good;
+}
+
+static bool oracle_declines(const giant *g, builder by, verdict *v) {
+    const cpr_error wanted = {CPR_OVERFLOW, -1, total_of(g), CPR_ENUMERATION_MAX_TOKENS};
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_route *route = NULL;
+    cpr_error error;
+    const cpr_status status = g->engine->build[by](&g->request, &allocator, &route, &error);
+    bool good = call_refused(status, &error, wanted, builder_names[by], v);
+    if (good && books.allocations != 0)
+        good = law_fail(v, "an oracle allocates before it declines", "%s: %" PRIu64 " times",
+                        builder_names[by], books.allocations);
+    return ledger_settled(&books, builder_names[by], v) && good;
 }
 
 static bool oracles_decline(const giant *g, verdict *v) {
-    const cpr_error wanted = {CPR_OVERFLOW, -1, total_of(g), CPR_ENUMERATION_MAX_TOKENS};
-    for (int by = BY_DEFINITION; by < BUILDER_COUNT && total_of(g) > CPR_ENUMERATION_MAX_TOKENS; by++) {
-        ledger books = {0};
-        const cpr_allocator allocator = ledger_allocator(&books);
-        cpr_route *route = NULL;
-        cpr_error error;
-        const cpr_status status = g->engine->build[by](&g->request, &allocator, &route, &error);
-        if (!call_refused(status, &error, wanted, builder_names[by], v))
-            return false;
-        if (books.allocations != 0)
-            return law_fail(v, "an oracle allocates before it declines", "%s: %" PRIu64 " times",
-                            builder_names[by], books.allocations);
-    }
-    return true;
+    return total_of(g) <= CPR_ENUMERATION_MAX_TOKENS ||
+           (oracle_declines(g, BY_DEFINITION, v) && oracle_declines(g, PER_TOKEN, v));
 }
 
 /* Every builder refuses a request with exactly this; larger than the oracles take or not. */
