@@ -24,12 +24,12 @@
 #include "request.h"
 
 /* Both layouts, as this rank sees them on one side of the route. */
-typedef struct crossing {
+typedef struct crossed_layouts {
     const cpr_cu_seqlens *cu_seqlens;
     cpr_side side;
     int64_t rank;
     cpr_cutting ours, theirs;
-} crossing;
+} crossed_layouts;
 
 static cpr_run run_between(cpr_side side, const cpr_piece *ours, const cpr_piece *theirs) {
     const int64_t end = ours->end < theirs->end ? ours->end : theirs->end;
@@ -41,12 +41,12 @@ static cpr_run run_between(cpr_side side, const cpr_piece *ours, const cpr_piece
     };
 }
 
-static bool find_runs_of_piece(const crossing *between, cpr_piece piece, cpr_frames *their_frames,
+static bool find_runs_of_piece(const crossed_layouts *crossing, cpr_piece piece, cpr_frames *their_frames,
                                cpr_found_runs *found) {
     while (piece.begin < piece.end) {
         cpr_frames_seek(their_frames, piece.begin);
-        const cpr_piece theirs = cpr_frame_locate(&between->theirs, &their_frames->frame, piece.begin);
-        const cpr_run run = run_between(between->side, &piece, &theirs);
+        const cpr_piece theirs = cpr_frame_locate(&crossing->theirs, &their_frames->frame, piece.begin);
+        const cpr_run run = run_between(crossing->side, &piece, &theirs);
         if (!cpr_found_runs_add(found, &run)) {
             return false;
         }
@@ -56,14 +56,14 @@ static bool find_runs_of_piece(const crossing *between, cpr_piece piece, cpr_fra
     return true;
 }
 
-static bool find_runs(const crossing *between, cpr_found_runs *found) {
-    cpr_frames their_frames = cpr_frames_of(&between->theirs, between->cu_seqlens);
-    cpr_frames our_frames = cpr_frames_of(&between->ours, between->cu_seqlens);
+static bool find_runs(const crossed_layouts *crossing, cpr_found_runs *found) {
+    cpr_frames their_frames = cpr_frames_of(&crossing->theirs, crossing->cu_seqlens);
+    cpr_frames our_frames = cpr_frames_of(&crossing->ours, crossing->cu_seqlens);
     while (cpr_frames_next(&our_frames)) {
-        for (int64_t half = 0; half < between->ours.halves; half++) {
-            const int64_t chunk = cpr_chunk_of_half(&between->ours, between->rank, half);
-            const cpr_piece piece = cpr_frame_chunk(&between->ours, &our_frames.frame, chunk);
-            if (!find_runs_of_piece(between, piece, &their_frames, found)) {
+        for (int64_t half = 0; half < crossing->ours.halves; half++) {
+            const int64_t chunk = cpr_chunk_of_half(&crossing->ours, crossing->rank, half);
+            const cpr_piece piece = cpr_frame_chunk(&crossing->ours, &our_frames.frame, chunk);
+            if (!find_runs_of_piece(crossing, piece, &their_frames, found)) {
                 return false;
             }
         }
@@ -71,13 +71,13 @@ static bool find_runs(const crossing *between, cpr_found_runs *found) {
     return true;
 }
 
-static bool intersect(const crossing *between, const cpr_allocator *allocator, cpr_run_list *list) {
-    const cpr_cutting *target = between->side == CPR_SEND ? &between->theirs : &between->ours;
+static bool intersect(const crossed_layouts *crossing, const cpr_allocator *allocator, cpr_run_list *list) {
+    const cpr_cutting *target = crossing->side == CPR_SEND ? &crossing->theirs : &crossing->ours;
     const int64_t tails_row = target->tails_apart ? target->total_tokens / target->chunks : INT64_MAX;
     cpr_found_runs found;
     cpr_found_runs_begin(&found, allocator);
     const bool made =
-        find_runs(between, &found) && cpr_found_runs_list(&found, between->side, tails_row, list);
+        find_runs(crossing, &found) && cpr_found_runs_list(&found, crossing->side, tails_row, list);
     cpr_found_runs_end(&found);
     return made;
 }
@@ -102,12 +102,12 @@ cpr_status cpr_build_by_intervals(const cpr_route_request *request, const cpr_al
     const cpr_geometry geometry = request->geometry;
     const cpr_cutting source = cpr_cutting_of(request->source, geometry.cp_size, total_tokens);
     const cpr_cutting target = cpr_cutting_of(request->target, geometry.cp_size, total_tokens);
-    const crossing send = {&request->cu_seqlens, CPR_SEND, geometry.cp_rank, source, target};
-    const crossing recv = {&request->cu_seqlens, CPR_RECV, geometry.cp_rank, target, source};
+    const crossed_layouts send = {&request->cu_seqlens, CPR_SEND, geometry.cp_rank, source, target};
+    const crossed_layouts recv = {&request->cu_seqlens, CPR_RECV, geometry.cp_rank, target, source};
     if (!intersect(&send, allocator, &made->send) || !intersect(&recv, allocator, &made->recv)) {
         cpr_route_free(made);
         return cpr_fail_no_memory(error);
     }
     *route = made;
-    return cpr_succeed(error);
+    return CPR_OK;
 }

@@ -101,29 +101,30 @@ static void append_interval(interval_writer *writer, const cpr_piece *piece) {
     }
 }
 
-typedef struct share {
+typedef struct rank_share {
     const cpr_cutting *cutting;
     const cpr_cu_seqlens *cu_seqlens;
     int64_t rank;
-} share;
+} rank_share;
 
 /* The halves [first_half, end_half) of every frame in turn. */
-static void append_halves(interval_writer *writer, const share *of, int64_t first_half, int64_t end_half) {
-    cpr_frames frames = cpr_frames_of(of->cutting, of->cu_seqlens);
+static void append_halves(interval_writer *writer, const rank_share *share, int64_t first_half,
+                          int64_t end_half) {
+    cpr_frames frames = cpr_frames_of(share->cutting, share->cu_seqlens);
     while (cpr_frames_next(&frames)) {
         for (int64_t half = first_half; half < end_half; half++) {
-            const int64_t chunk = cpr_chunk_of_half(of->cutting, of->rank, half);
-            const cpr_piece piece = cpr_frame_chunk(of->cutting, &frames.frame, chunk);
+            const int64_t chunk = cpr_chunk_of_half(share->cutting, share->rank, half);
+            const cpr_piece piece = cpr_frame_chunk(share->cutting, &frames.frame, chunk);
             append_interval(writer, &piece);
         }
     }
 }
 
 /* Returns how many there are. */
-static int64_t write_intervals(const share *of, cpr_interval *items) {
+static int64_t write_intervals(const rank_share *share, cpr_interval *items) {
     interval_writer writer = {.items = items};
-    const int64_t halves_together = of->cutting->tails_apart ? 1 : of->cutting->halves;
-    for (int64_t half = 0; half < of->cutting->halves; half += halves_together) {
+    const int64_t halves_together = share->cutting->tails_apart ? 1 : share->cutting->halves;
+    for (int64_t half = 0; half < share->cutting->halves; half += halves_together) {
         append_halves(&writer, share, half, half + halves_together);
     }
     return writer.count;
@@ -159,12 +160,12 @@ cpr_status cpr_layout_intervals(const cpr_cu_seqlens *cu_seqlens, int64_t rows, 
         return outcome->status;
     }
     const cpr_cutting cutting = cpr_cutting_of(layout, geometry.cp_size, total_tokens);
-    const share of = {.cutting = &cutting, .cu_seqlens = cu_seqlens, .rank = geometry.cp_rank};
-    cpr_intervals *made = allocate_intervals(&chosen, write_intervals(&of, NULL));
+    const rank_share share = {.cutting = &cutting, .cu_seqlens = cu_seqlens, .rank = geometry.cp_rank};
+    cpr_intervals *made = allocate_intervals(&chosen, write_intervals(&share, NULL));
     if (made == NULL) {
         return cpr_fail_no_memory(outcome);
     }
-    write_intervals(&of, made->items);
+    write_intervals(&share, made->items);
     made->rows = total_tokens / geometry.cp_size;
     *intervals = made;
     return cpr_succeed(outcome);
