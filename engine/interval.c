@@ -109,5 +109,5 @@ cpr_status cpr_build_by_intervals(const cpr_route_request *request, const cpr_al
         return cpr_fail_no_memory(error);
     }
     *route = made;
-    return cpr_succeed(error);
+    return CPR_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "cproute/cproute.h"
 
-/* Writes *error, and *total_tokens on success. */
+/* Writes *total_tokens on success, else *error. */
 cpr_status cpr_request_validate(const cpr_route_request *request, int64_t *total_tokens, cpr_error *error);
 
 #endif

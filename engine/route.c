@@ -3,19 +3,21 @@
 #include "allocator.h"
 #include "builders.h"
 #include "digest.h"
+#include "error.h"
 #include "runs.h"
 
 static cpr_status build(cpr_builder *builder, const cpr_route_request *request,
                         const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
     cpr_route *made;
-    const cpr_status status = builder(request, &chosen, &made, error != NULL ? error : &unwanted);
-    if (status == CPR_OK) {
-        made->boundaries_digest = cpr_boundaries_digest(&request->cu_seqlens);
-        *route = made;
+    if (builder(request, &chosen, &made, outcome) != CPR_OK) {
+        return outcome->status;
     }
-    return status;
+    made->boundaries_digest = cpr_boundaries_digest(&request->cu_seqlens);
+    *route = made;
+    return cpr_succeed(outcome);
 }
 
 cpr_status cpr_route_build(const cpr_route_request *request, const cpr_allocator *allocator,
