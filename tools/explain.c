@@ -29,8 +29,8 @@ typedef struct answer {
     size_t count, capacity;
     char *partial; /* a line that has not ended */
     size_t partial_length;
+    char *title;     /* the first line of a route, which all builders should share */
     bool not_asked; /* too many tokens for this builder: nothing to compare */
-    cpr_status status;
 } answer;
 
 static bool add_line(answer *a, const char *text, size_t length) {
@@ -83,17 +83,24 @@ static void answer_free(answer *a) {
     for (size_t i = 0; i < a->count; i++)
         free(a->lines[i]);
     free(a->lines);
+    free(a->title);
     free(a->partial);
+}
+
+static bool take_title(answer *a) {
+    a->title = a->lines[0];
+    a->lines[0] = strdup("ok");
+    return a->lines[0];
 }
 
 static bool ask(const asked_case *c, const builder *b, int64_t rank, answer *a) {
     cpr_route *route = NULL;
     cpr_error error;
-    *a = (answer){.status = c->ask(c->context, b->build, rank, &route, &error)};
-    if (route) {
-        bool good = cpr_route_dump(route, CPR_DUMP_TEXT, add_text, a);
+    *a = (answer){0};
+    if (c->ask(c->context, b->build, rank, &route, &error) == CPR_OK) {
+        bool good = cpr_route_dump(route, CPR_DUMP_TEXT, add_text, a) && a->count > 0;
         cpr_route_free(route);
-        return good;
+        return good && take_title(a);
     }
     a->not_asked = error.status == CPR_OVERFLOW && error.wanted == CPR_ENUMERATION_MAX_TOKENS;
     if (a->not_asked)
@@ -113,56 +120,62 @@ static const char *line_of(const answer *a, size_t i) {
     return i < a->count ? a->lines[i] : "";
 }
 
+/* A cell is cut where another one follows. */
 static void print_row(const char *mark, const char *const cells[BUILDER_COUNT]) {
+    size_t last = BUILDER_COUNT - 1;
+    while (last > 0 && !*cells[last])
+        last--;
     printf("%-2s", mark);
-    for (size_t b = 0; b < BUILDER_COUNT; b++) {
-        bool cut = strlen(cells[b]) > COLUMN;
-        int width = b + 1 < BUILDER_COUNT ? COLUMN : 0;
-        if (cut)
-            printf("%.*s~", COLUMN - 1, cells[b]);
+    for (size_t b = 0; b < last; b++) {
+        if (strlen(cells[b]) > COLUMN)
+            printf("%.*s~ ", COLUMN - 1, cells[b]);
         else
-            printf("%-*s", width, cells[b]);
-        if (b + 1 < BUILDER_COUNT)
-            printf(" ");
+            printf("%-*s ", COLUMN, cells[b]);
     }
-    printf("\n");
+    printf("%s\n", cells[last]);
+}
+
+static const char *text_or_nothing(const char *text) {
+    return text ? text : "";
 }
 
 static bool differs(const answer answers[BUILDER_COUNT], size_t line) {
-    for (size_t b = 1; b < BUILDER_COUNT; b++)
-        if (!answers[b].not_asked && strcmp(line_of(&answers[0], line), line_of(&answers[b], line)) != 0)
+    for (size_t b = 1; b < BUILDER_COUNT; b++) {
+        if (answers[b].not_asked)
+            continue;
+        if (strcmp(line_of(&answers[0], line), line_of(&answers[b], line)) != 0 ||
+            (line == 0 && strcmp(text_or_nothing(answers[0].title), text_or_nothing(answers[b].title)) != 0))
             return true;
+    }
     return false;
 }
 
-/* The lines that a column had to cut may differ where it was cut. */
+/* In full, and with titles: cells may differ where they were cut. */
 static void print_difference(const answer answers[BUILDER_COUNT], size_t line) {
     printf("first difference:\n");
     for (size_t b = 0; b < BUILDER_COUNT; b++)
         if (!answers[b].not_asked)
-            printf("  %-10s %s\n", builders[b].name,
-                   line < answers[b].count ? answers[b].lines[line] : "(has no such line)");
+            printf("  %-10s %s %s\n", builders[b].name,
+                   line < answers[b].count ? answers[b].lines[line] : "(has no such line)",
+                   line == 0 ? text_or_nothing(answers[b].title) : "");
 }
 
 /* True if the builders agree. */
 static bool print_answers(int64_t rank, const answer answers[BUILDER_COUNT]) {
-    const char *cells[BUILDER_COUNT];
+    const char *cells[BUILDER_COUNT], *title = answers[0].title;
     size_t lines = 0, first_difference = SIZE_MAX;
     for (size_t b = 0; b < BUILDER_COUNT; b++) {
         lines = answers[b].count > lines ? answers[b].count : lines;
         cells[b] = builders[b].name;
     }
-    bool titled = answers[0].status == CPR_OK;
-    printf("rank %" PRId64 "%s%s\n", rank, titled ? ": " : "", titled ? line_of(&answers[0], 0) : "");
+    printf("rank %" PRId64 "%s%s\n", rank, title ? ": " : "", text_or_nothing(title));
     print_row("", cells);
     for (size_t i = 0; i < lines; i++) {
-        bool different = differs(answers, i);
-        if (different && first_difference == SIZE_MAX)
+        if (first_difference == SIZE_MAX && differs(answers, i))
             first_difference = i;
         for (size_t b = 0; b < BUILDER_COUNT; b++)
             cells[b] = line_of(&answers[b], i);
-        if (i > 0 || !titled || different || answers[1].not_asked)
-            print_row(first_difference == i ? ">" : "", cells);
+        print_row(first_difference == i ? ">" : "", cells);
     }
     if (first_difference != SIZE_MAX)
         print_difference(answers, first_difference);

@@ -68,6 +68,15 @@ static bool runs_of(const cpr_route *route, cpr_side side, int64_list *answer, c
     return good;
 }
 
+static bool asked_identity(const question *q, int64_list *answer, cpr_error *error) {
+    cpr_route *route = NULL;
+    if (text_case_route(q->c, q->build, q->rank, text_case_from(q->c), text_case_to(q->c), &route, error) != CPR_OK)
+        return false;
+    const int64_t flags[] = {route->send.identity, route->recv.identity};
+    cpr_route_free(route);
+    return append_all(answer, flags, 2, error);
+}
+
 typedef bool (*side_fn)(const cpr_route *route, cpr_side side, int64_list *answer, cpr_error *error);
 
 static bool side_answer(const question *q, cpr_layout from, cpr_layout to, side_fn side, int64_list *answer,
@@ -179,6 +188,7 @@ static const struct {
     {"output_splits", asked_splits, CPR_RECV, true},
     {"send_rows", asked_rows, CPR_SEND, true},
     {"recv_rows", asked_rows, CPR_RECV, true},
+    {"identity", asked_identity, 0, true},
     {"send_runs", asked_runs, CPR_SEND, true},
     {"recv_runs", asked_runs, CPR_RECV, true},
     {"real_rows_per_rank", real_rows_answer, 0, false},

@@ -55,14 +55,32 @@ static bool numbers(const reader *r, const char *where, json_t *array, offsets *
     return true;
 }
 
+/* "#7": the number 7 of something that numbers stand for. */
+static bool number_from_text(const char *text, int *number) {
+    int read, end = 0;
+    if (sscanf(text, "#%9d%n", &read, &end) != 1 || text[end])
+        return false;
+    *number = read;
+    return true;
+}
+
 bool layout_from_text(const char *name, cpr_layout *layout) {
-    int number, end = 0;
+    int number;
     if (cpr_layout_from_name(name, layout))
         return true;
-    if (sscanf(name, "#%9d%n", &number, &end) != 1 || name[end])
+    if (!number_from_text(name, &number))
         return false;
     *layout = (cpr_layout)number;
     return true;
+}
+
+static cpr_dtype dtype_from_text(const char *name) {
+    int number = CPR_OTHER_DTYPE;
+    cpr_dtype dtype;
+    if (cpr_dtype_from_name(name, &dtype))
+        return dtype;
+    number_from_text(name, &number);
+    return (cpr_dtype)number;
 }
 
 /* A name that no layout has is legal in a case: the engine must refuse it. */
@@ -71,11 +89,14 @@ static cpr_layout layout_or_unknown(const char *name) {
     return layout_from_text(name, &layout) ? layout : CPR_LAYOUT_COUNT;
 }
 
-static cpr_device device_from_name(const char *name) {
+static cpr_device device_from_text(const char *name) {
+    int number = CPR_OTHER_DEVICE;
     if (!strcmp(name, "cpu"))
         return CPR_CPU;
-    bool cuda = !strncmp(name, "cuda", 4) && (name[4] == '\0' || name[4] == ':');
-    return cuda ? CPR_CUDA : CPR_OTHER_DEVICE;
+    if (!strncmp(name, "cuda", 4) && (name[4] == '\0' || name[4] == ':'))
+        return CPR_CUDA;
+    number_from_text(name, &number);
+    return (cpr_device)number;
 }
 
 static bool expectation(const reader *r, const char *text) {
@@ -173,8 +194,7 @@ static bool op_dtype(const reader *r, json_t *op) {
     if (!op_name(r, op, "v", &value))
         return false;
     r->c->dtype_given = true;
-    if (!cpr_dtype_from_name(value, &r->c->dtype))
-        r->c->dtype = CPR_OTHER_DTYPE;
+    r->c->dtype = dtype_from_text(value);
     return true;
 }
 
@@ -182,7 +202,7 @@ static bool op_device(const reader *r, json_t *op) {
     const char *value;
     if (!op_name(r, op, "v", &value))
         return false;
-    r->c->device = device_from_name(value);
+    r->c->device = device_from_text(value);
     return true;
 }
 
