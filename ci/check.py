@@ -124,6 +124,11 @@ def command_answers():
         raise suite.Failed(line)
 
 
+def scripts_tested():
+    output = suite.command([sys.executable, "-m", "unittest", "test_campaign"], cwd=tree.path("ci"))
+    return re.search(r"^Ran .*", output, re.MULTILINE).group()
+
+
 def fuzz_targets():
     return [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
 
@@ -204,6 +209,7 @@ class Lanes:
     def lint(self):
         for name, check in lint.CHECKS:
             self.tests.run(name, check)
+        self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
 LANES = ("release", "cover", "fuzz", "asan", "msan", "tsan", "lint")
