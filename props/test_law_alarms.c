@@ -256,6 +256,14 @@ static cpr_status rows_unchecked(const cpr_route *route, cpr_side side, cpr_dtyp
     return CPR_OK;
 }
 
+static cpr_status rows_narrow_spoilt(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
+                                     int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_route_rows(route, side, dtype, rows, count, error);
+    if (status == CPR_OK && dtype == CPR_INT32 && count > 0)
+        ((int32_t *)rows)[count - 1] = 0;
+    return status;
+}
+
 static cpr_status rows_swapped_sides(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
                                      int64_t count, cpr_error *error) {
     return cpr_route_rows(route, side == CPR_SEND ? CPR_RECV : CPR_SEND, dtype, rows, count, error);
@@ -432,6 +440,7 @@ static const alarm alarms[] = {
      .noticed_by = {"limits"}},
     {.bug = "all splits accepted", .rest.splits_check = splits_check_lenient, .noticed_by = {"splits"}},
     {.bug = "rows beyond int32 accepted", .rest.rows = rows_unchecked, .noticed_by = {"limits"}},
+    {.bug = "rows in int32 spoilt at the end", .rest.rows = rows_narrow_spoilt, .noticed_by = {"order"}},
     {.bug = "routes of one shape called equal", .rest.equal = equal_by_shape, .noticed_by = {"validation"}},
     {.bug = "nothing validated", .rest.validate = validate_nothing, .noticed_by = {"validation"}},
     {.bug = "only lengths validated", .rest.validate = validate_counts, .noticed_by = {"validation"}},

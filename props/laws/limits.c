@@ -147,14 +147,19 @@ static bool is_frugal(const ledger *books, int64_t pieces, const char *what, ver
                     "%s takes %zu bytes for %" PRId64 " entries and runs", what, books->peak_bytes, pieces);
 }
 
-/* Tables of rows in int32 where rows go beyond: refused before anything is written, so no table is needed. */
-static bool refuses_narrow_rows(const giant *g, const cpr_route *route, cpr_side side, verdict *v) {
+/* Tables of a wrong size or dtype, and int32 where rows go beyond: refused before anything is written, so that no real
+ * table is needed. */
+static bool refuses_tables(const giant *g, const cpr_route *route, cpr_side side, verdict *v) {
     const int64_t count = oracle_rows(&g->pack);
     int64_t table = 0x5a5a5a5a;
     cpr_error error;
     cpr_status status = g->engine->rows(route, side, CPR_INT64, &table, count - 1, &error);
     if (!call_refused(status, &error, (cpr_error){CPR_TOTAL_MISMATCH, error.index, count - 1, count},
                       "rows of a wrong count", v))
+        return false;
+    status = g->engine->rows(route, side, CPR_FLOAT32, &table, count, &error);
+    if (!call_refused(status, &error, (cpr_error){CPR_DTYPE, -1, CPR_FLOAT32, CPR_INT64}, "rows in float32",
+                      v))
         return false;
     if (count - 1 > INT32_MAX) {
         status = g->engine->rows(route, side, CPR_INT32, &table, count, &error);
@@ -174,7 +179,7 @@ static bool judge_route(const giant *g, const cpr_route *route, const ledger *bo
            list_is_right(g, CPR_SEND, &route->send, v) && list_is_right(g, CPR_RECV, &route->recv, v) &&
            (g->engine->validate(route, NULL, &why) ||
             law_fail(v, "a built route does not validate", "%s", why)) &&
-           refuses_narrow_rows(g, route, CPR_SEND, v) && refuses_narrow_rows(g, route, CPR_RECV, v);
+           refuses_tables(g, route, CPR_SEND, v) && refuses_tables(g, route, CPR_RECV, v);
 }
 
 static bool builds(const giant *g, verdict *v) {
