@@ -62,8 +62,8 @@ static bool take_cu(arguments *a, const char *value, char *mistake, size_t size)
     bool read = offsets_parse(&a->cu, list, length, &where);
     if (!read) {
         int shown = (int)(length - where.position < 20 ? length - where.position : 20);
-        snprintf(mistake, size, "entry %" PRId64 ", at character %zu, '%.*s': %s", where.entry, where.position + 1,
-                 shown, list + where.position, where.reason);
+        snprintf(mistake, size, "entry %" PRId64 ", at character %zu, '%.*s': %s", where.entry,
+                 where.position + 1, shown, list + where.position, where.reason);
     }
     a->cu_given = true;
     free(text);
@@ -153,14 +153,18 @@ static bool take_out(arguments *a, const char *value, char *mistake, size_t size
 
 #define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous, flat_zigzag or heads_then_tails"
 
-const option_spec option_cu = {"cu", "LIST|@FILE|-", "boundaries of the packed sequences: 0,4,16; from a file; from standard input",
+const option_spec option_cu = {"cu", "LIST|@FILE|-",
+                               "boundaries of the packed sequences: 0,4,16; from a file; from standard input",
                                take_cu};
 const option_spec option_cp = {"cp", "P", "number of context-parallel ranks", take_cp};
 const option_spec option_rank = {"rank", "all|R", "one rank instead of all", take_rank};
-const option_spec option_from = {"from", "LAYOUT", "layout of the rows before (zigzag):\n" LAYOUT_NAMES, take_from};
+const option_spec option_from = {"from", "LAYOUT", "layout of the rows before (zigzag):\n" LAYOUT_NAMES,
+                                 take_from};
 const option_spec option_to = {"to", "LAYOUT", "layout of the rows after (contiguous)", take_to};
-const option_spec option_dtype = {"dtype", "TYPE", "type of the boundaries: int64 (default) or int32", take_dtype};
-const option_spec option_rows = {"rows", "N", "rows of the whole buffer, which must be the last boundary", take_rows};
+const option_spec option_dtype = {"dtype", "TYPE", "type of the boundaries: int64 (default) or int32",
+                                  take_dtype};
+const option_spec option_rows = {"rows", "N", "rows of the whole buffer, which must be the last boundary",
+                                 take_rows};
 const option_spec option_tp = {"tp", "N", "tensor-parallel ranks that share the rows of a rank", take_tp};
 const option_spec option_json = {"json", NULL, "one JSON object a line and rank", take_json};
 const option_spec option_law = {"law", "LAW", "this law only; 'cproute check --list' names them", take_law};
@@ -220,9 +224,10 @@ void command_help(const command *c, FILE *out) {
 static size_t long_options(const command *c, struct option *options) {
     size_t count = 0;
     for (; c->options[count]; count++)
-        options[count] = (struct option){.name = c->options[count]->name,
-                                         .has_arg = c->options[count]->value ? required_argument : no_argument,
-                                         .val = HELP_OPTION + 1 + (int)count};
+        options[count] =
+            (struct option){.name = c->options[count]->name,
+                            .has_arg = c->options[count]->value ? required_argument : no_argument,
+                            .val = HELP_OPTION + 1 + (int)count};
     options[count] = (struct option){.name = "help", .val = HELP_OPTION};
     options[count + 1] = (struct option){0};
     return count;
@@ -284,7 +289,8 @@ int finish_output(int code) {
     int reason = errno;
     if (!failed && !ferror(stdout))
         return code;
-    fprintf(stderr, "cproute: cannot write the output: %s\n", failed ? strerror(reason) : "an earlier write failed");
+    fprintf(stderr, "cproute: cannot write the output: %s\n",
+            failed ? strerror(reason) : "an earlier write failed");
     return code == EXIT_WRONG_USE ? code : EXIT_FINDINGS;
 }
 

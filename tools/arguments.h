@@ -6,14 +6,14 @@
 #ifndef CPROUTE_TOOLS_ARGUMENTS_H
 #define CPROUTE_TOOLS_ARGUMENTS_H
 
-#include "../props/text/offsets.h"
 #include "cproute/cproute.h"
+#include "text/offsets.h"
 #include <stdio.h>
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FINDINGS = 1, EXIT_WRONG_USE = 2 };
 
-typedef cpr_status builder_fn(const cpr_route_request *request, const cpr_allocator *allocator, cpr_route **route,
-                              cpr_error *error);
+typedef cpr_status builder_fn(const cpr_route_request *request, const cpr_allocator *allocator,
+                              cpr_route **route, cpr_error *error);
 
 typedef struct builder {
     const char *name;
@@ -63,12 +63,12 @@ typedef struct command {
     int (*run)(arguments *a);
 } command;
 
-extern const command route_command, layout_command, replay_command, check_command, explain_command, shrink_command,
-    seeds_command;
+extern const command route_command, layout_command, replay_command, check_command, explain_command,
+    shrink_command, seeds_command;
 
 /* Options that several subcommands take. */
-extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows, option_tp,
-    option_json, option_law, option_out;
+extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows,
+    option_tp, option_json, option_law, option_out;
 
 /* `take` functions for options whose values several options have. */
 bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size);

@@ -3,10 +3,10 @@
 #ifndef CPROUTE_TOOLS_BYTE_INPUTS_H
 #define CPROUTE_TOOLS_BYTE_INPUTS_H
 
-#include "../props/kit/law.h"
+#include "kit/law.h"
 
-typedef void (*broken_law_fn)(void *context, const law *broken, const char *path, const uint8_t *bytes, size_t length,
-                              const verdict *v);
+typedef void (*broken_law_fn)(void *context, const law *broken, const char *path, const uint8_t *bytes,
+                              size_t length, const verdict *v);
 
 /*
  * Judges a file by one law, by the law that its folder is named after, or by all laws (`only` NULL and no such folder). Tells

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute check: random or exhaustive cases against every law. */
-#include "../props/kit/runner.h"
 #include "arguments.h"
 #include "findings.h"
+#include "kit/runner.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -50,7 +50,8 @@ static bool take_list(arguments *a, const char *value, char *mistake, size_t siz
 }
 
 static const option_spec option_seconds = {"seconds", "S", "time for all laws together (10)", take_seconds};
-static const option_spec option_cases = {"cases", "N", "cases for each law, whatever time they take", take_cases};
+static const option_spec option_cases = {"cases", "N", "cases for each law, whatever time they take",
+                                         take_cases};
 static const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
 static const option_spec option_exhaustive = {"exhaustive", NULL, "every small case instead of random ones",
                                               take_exhaustive};
@@ -69,23 +70,24 @@ static void interrupt(int signal_number) {
 static bool progress(void *context, const law *l, uint64_t cases, uint64_t applicable, double seconds) {
     const bool *live = context;
     if (*live)
-        fprintf(stderr, "\r%-14s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s ", l->id, cases, applicable,
-                seconds > 0 ? (double)cases / seconds : 0.0);
+        fprintf(stderr, "\r%-14s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s ", l->id, cases,
+                applicable, seconds > 0 ? (double)cases / seconds : 0.0);
     return !interrupted;
 }
 
 static void tell_result(const law *l, const char *source, const run_report *report, bool live) {
     if (live)
         fprintf(stderr, "\r%78s\r", "");
-    fprintf(stderr, "%-14s %-10s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s  %s\n", l->id, source,
-            report->cases, report->cases - report->not_applicable,
-            report->seconds > 0 ? (double)report->cases / report->seconds : 0.0, report->failed ? "FAILED" : "ok");
+    fprintf(stderr, "%-14s %-10s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s  %s\n", l->id,
+            source, report->cases, report->cases - report->not_applicable,
+            report->seconds > 0 ? (double)report->cases / report->seconds : 0.0,
+            report->failed ? "FAILED" : "ok");
 }
 
 static void tell_failure(const arguments *a, const law *l, const run_report *report) {
     void *subject = subject_from_bytes(l, report->bytes, report->length);
-    printf("%s failed at case %" PRIu64 " of seed %" PRIu64 ", shrunk to %zu bytes\n", l->id, report->failed_case,
-           a->seed, report->length);
+    printf("%s failed at case %" PRIu64 " of seed %" PRIu64 ", shrunk to %zu bytes\n", l->id,
+           report->failed_case, a->seed, report->length);
     finding_show(l, &report->verdict, subject);
     if (subject)
         finding_keep(a->program, a->out, l, &report->verdict, report->bytes, report->length, subject);
@@ -93,7 +95,8 @@ static void tell_failure(const arguments *a, const law *l, const run_report *rep
 }
 
 /* One law against one source of cases; true if it holds. */
-static bool check_law(const arguments *a, const law *l, const char *source, run_options *how, uint64_t *cases) {
+static bool check_law(const arguments *a, const law *l, const char *source, run_options *how,
+                      uint64_t *cases) {
     bool live = isatty(STDERR_FILENO);
     how->progress = progress;
     how->context = &live;
@@ -110,7 +113,8 @@ static bool check_exhaustively(const arguments *a, const law *l, uint64_t *cases
     run_options wrong = {.seed = a->seed, .seconds = a->seconds, .exhaustive = &CASE_BOUNDS_CORRUPTED};
     if (l->family != &route_family)
         return true;
-    return check_law(a, l, "legal", &legal, cases) && (interrupted || check_law(a, l, "wrong", &wrong, cases));
+    return check_law(a, l, "legal", &legal, cases) &&
+           (interrupted || check_law(a, l, "wrong", &wrong, cases));
 }
 
 static int check_laws(const arguments *a, const law *only) {
@@ -126,8 +130,8 @@ static int check_laws(const arguments *a, const law *only) {
                                    : check_law(a, &laws[i], "random", &how, &cases);
         broken += !holds;
     }
-    printf("%s%zu laws, %" PRIu64 " cases, %zu laws broken, seed %" PRIu64 "\n", interrupted ? "interrupted: " : "",
-           chosen, cases, broken, a->seed);
+    printf("%s%zu laws, %" PRIu64 " cases, %zu laws broken, seed %" PRIu64 "\n",
+           interrupted ? "interrupted: " : "", chosen, cases, broken, a->seed);
     return finish_output(broken ? EXIT_FINDINGS : EXIT_GOOD);
 }
 
@@ -167,7 +171,8 @@ const command check_command = {
     .name = "check",
     .summary = "Tests every law on random cases; shrinks, draws and keeps what breaks one.",
     .operands = "[options]",
-    .details = "What breaks a law is written as a text case into --out, with the line that replays it. Ctrl-C ends early\n"
+    .details = "What breaks a law is written as a text case into --out, with the line that replays it. "
+               "Ctrl-C ends early\n"
                "and tells what was found. The same seed draws the same cases.",
     .options = options,
     .run = check_run,

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute explain: the three builders' answers side by side. */
-#include "../props/text/text_outcome.h"
 #include "arguments.h"
 #include "files.h"
 #include "findings.h"
 #include "refusal.h"
+#include "text/text_outcome.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const option_spec *const options[] = {&option_cu,    &option_cp,   &option_rank, &option_from, &option_to,
-                                             &option_dtype, &option_rows, &option_tp,   &option_law,  NULL};
+static const option_spec *const options[] = {&option_cu,  &option_cp,    &option_rank, &option_from,
+                                             &option_to,  &option_dtype, &option_rows, &option_tp,
+                                             &option_law, NULL};
 
 /* Whatever a case comes from, it can be put to a builder. */
 typedef struct asked_case {
@@ -29,7 +30,7 @@ typedef struct answer {
     size_t count, capacity;
     char *partial; /* a line that has not ended */
     size_t partial_length;
-    char *title;     /* the first line of a route, which all builders should share */
+    char *title;    /* the first line of a route, which all builders should share */
     bool not_asked; /* too many tokens for this builder: nothing to compare */
 } answer;
 
@@ -201,8 +202,8 @@ static bool explain_rank(const asked_case *c, int64_t rank) {
  * Cases from options
  *----------------------------------------------------------------------------*/
 
-
-static cpr_status ask_inline(void *context, builder_fn *build, int64_t rank, cpr_route **route, cpr_error *error) {
+static cpr_status ask_inline(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                             cpr_error *error) {
     arguments *a = context;
     cpr_route_request request = request_of(a, a->source, a->target);
     request.geometry.cp_rank = rank;
@@ -232,7 +233,8 @@ typedef struct chosen_cases {
     bool disagree;
 } chosen_cases;
 
-static cpr_status ask_text(void *context, builder_fn *build, int64_t rank, cpr_route **route, cpr_error *error) {
+static cpr_status ask_text(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                           cpr_error *error) {
     text_case *c = context;
     return text_case_route(c, build, rank, text_case_from(c), text_case_to(c), route, error);
 }
@@ -251,8 +253,9 @@ static bool explain_text(void *context, const text_entry *entry) {
         chosen->disagree = true;
         return true;
     }
-    printf("%s:%d %s, expects %s%s%s\n", entry->file, entry->line, entry->c->id, cpr_status_name(entry->c->expect),
-           entry->c->note ? ": " : "", entry->c->note ? entry->c->note : "");
+    printf("%s:%d %s, expects %s%s%s\n", entry->file, entry->line, entry->c->id,
+           cpr_status_name(entry->c->expect), entry->c->note ? ": " : "",
+           entry->c->note ? entry->c->note : "");
     asked_case c = {.ask = ask_text, .context = entry->c};
     judged_ranks ranks = text_case_ranks(entry->c);
     for (size_t i = 0; i < ranks.count; i++)
@@ -277,7 +280,8 @@ static int explain_text_file(const char *path, const char *id) {
  * Cases from byte inputs
  *----------------------------------------------------------------------------*/
 
-static cpr_status ask_bytes(void *context, builder_fn *build, int64_t rank, cpr_route **route, cpr_error *error) {
+static cpr_status ask_bytes(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                            cpr_error *error) {
     cpr_route_request request = *(cpr_route_request *)context;
     request.geometry.cp_rank = rank;
     return build(&request, NULL, route, error);
@@ -339,7 +343,8 @@ const command explain_command = {
     .name = "explain",
     .summary = "Shows the three builders' answers side by side and marks where they first differ.",
     .operands = "FILE[:ID|:LINE] | --law LAW FILE | --cu LIST --cp P [options]",
-    .details = "FILE is a file of text cases, or with --law a byte input. Exit status 1 says that the builders differ.",
+    .details = "FILE is a file of text cases, or with --law a byte input. Exit status 1 says that the "
+               "builders differ.",
     .options = options,
     .run = explain_run,
 };

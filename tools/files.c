@@ -72,7 +72,8 @@ static bool visit_folder(const char *folder, void (*visit)(void *context, const 
         return false;
     bool good = true;
     for (int i = 0; i < count; i++) {
-        good = good && (is_left_out(entries[i]->d_name) || visit_entry(folder, entries[i]->d_name, visit, context));
+        good = good &&
+               (is_left_out(entries[i]->d_name) || visit_entry(folder, entries[i]->d_name, visit, context));
         free(entries[i]);
     }
     free(entries);

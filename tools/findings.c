@@ -32,8 +32,8 @@ static bool write_case(const char *path, const law *broken, const verdict *v, co
     return !fclose(file) && !failed;
 }
 
-void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v, const uint8_t *bytes,
-                  size_t length, const void *subject) {
+void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v,
+                  const uint8_t *bytes, size_t length, const void *subject) {
     folder = folder ? folder : FINDINGS_FOLDER;
     size_t room = strlen(folder) + strlen(broken->id) + 32;
     char *path = malloc(room);

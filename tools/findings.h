@@ -3,7 +3,7 @@
 #ifndef CPROUTE_TOOLS_FINDINGS_H
 #define CPROUTE_TOOLS_FINDINGS_H
 
-#include "../props/kit/law.h"
+#include "kit/law.h"
 
 /* What bytes decode to; freed with free(). NULL without memory. */
 void *subject_from_bytes(const law *broken, const uint8_t *bytes, size_t length);
@@ -16,7 +16,7 @@ void finding_show(const law *broken, const verdict *v, const void *subject);
 
 /* Writes the subject as a text case FOLDER/<law>-<hash>.jsonl and prints the line that replays it; failing to write is told on
  * standard error. `folder` may be NULL. */
-void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v, const uint8_t *bytes,
-                  size_t length, const void *subject);
+void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v,
+                  const uint8_t *bytes, size_t length, const void *subject);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute layout: which tokens every rank holds. */
-#include "../props/kit/show.h"
 #include "arguments.h"
+#include "kit/show.h"
 #include "refusal.h"
 
 #include <inttypes.h>
@@ -67,8 +67,8 @@ static void write_all(const arguments *a, const cpr_route_request *request) {
     for (int64_t rank = first; rank <= last && !ferror(stdout); rank++) {
         cpr_geometry geometry = {.cp_size = a->cp_size, .cp_rank = rank};
         cpr_intervals *share = NULL;
-        if (cpr_layout_intervals(&request->cu_seqlens, request->rows, geometry, a->layout, NULL, &share, &error) !=
-            CPR_OK) {
+        if (cpr_layout_intervals(&request->cu_seqlens, request->rows, geometry, a->layout, NULL, &share,
+                                 &error) != CPR_OK) {
             refusal_show(a, rank, &error);
             continue;
         }
@@ -86,8 +86,8 @@ static int layout_run(arguments *a) {
     cpr_error error;
     if (!offsets_hand_over(&a->cu, a->dtype, &request, &error))
         return refusal_for_all(a, &error);
-    if (cpr_layout_intervals(&request.cu_seqlens, request.rows, request.geometry, a->layout, NULL, &share, &error) !=
-        CPR_OK)
+    if (cpr_layout_intervals(&request.cu_seqlens, request.rows, request.geometry, a->layout, NULL, &share,
+                             &error) != CPR_OK)
         return refusal_for_all(a, &error);
     cpr_intervals_free(share);
     if (a->json || !draw(a, &request))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute replay: text cases and byte inputs, judged. */
-#include "../props/text/text_replay.h"
 #include "arguments.h"
 #include "byte_inputs.h"
 #include "files.h"
 #include "findings.h"
+#include "text/text_replay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static bool take_verbose(arguments *a, const char *value, char *mistake, size_t 
     return take_nothing(value, &a->verbose);
 }
 
-static const option_spec option_verbose = {"verbose", NULL, "a line for everything that is judged, not for failures alone",
-                                           take_verbose};
+static const option_spec option_verbose = {
+    "verbose", NULL, "a line for everything that is judged, not for failures alone", take_verbose};
 static const option_spec *const options[] = {&option_law, &option_verbose, NULL};
 
 typedef struct replay {
@@ -42,7 +42,8 @@ static void count(replay *r, const char *place, const char *id, const verdict *v
     case LAW_NOT_APPLICABLE:
         r->skipped++;
         if (r->a->verbose)
-            printf("%s%s%s: skipped: %s\n", place, *id ? " " : "", id, v->reason ? v->reason : "no law applies");
+            printf("%s%s%s: skipped: %s\n", place, *id ? " " : "", id,
+                   v->reason ? v->reason : "no law applies");
         break;
     case LAW_FAILED:
         r->failed++;
@@ -88,8 +89,8 @@ static void replay_text(replay *r, const char *path) {
  * Byte inputs
  *----------------------------------------------------------------------------*/
 
-static void tell_broken_law(void *context, const law *broken, const char *path, const uint8_t *bytes, size_t length,
-                            const verdict *v) {
+static void tell_broken_law(void *context, const law *broken, const char *path, const uint8_t *bytes,
+                            size_t length, const verdict *v) {
     const replay *r = context;
     void *subject = subject_from_bytes(broken, bytes, length);
     tell_failure(path, broken->id, v);
@@ -140,9 +141,12 @@ const command replay_command = {
     .name = "replay",
     .summary = "Judges text cases and byte inputs: three builders, right answers, and every law that fits.",
     .operands = "[options] PATH...",
-    .details = "Folders are searched. *.jsonl and *.json hold text cases, one a line, with right answers in the case or\n"
-               "in X.expected.jsonl beside X.jsonl. Any other file but README* is a byte input, judged by --law, by the\n"
-               "law that its folder is named after, or by all laws. The last line counts: N passed, M failed, K skipped.",
+    .details = "Folders are searched. *.jsonl and *.json hold text cases, one a line, with right answers in "
+               "the case or\n"
+               "in X.expected.jsonl beside X.jsonl. Any other file but README* is a byte input, judged by "
+               "--law, by the\n"
+               "law that its folder is named after, or by all laws. The last line counts: N passed, M "
+               "failed, K skipped.",
     .options = options,
     .run = replay_run,
 };

@@ -3,9 +3,9 @@
  * replay_bytes PATH...: byte inputs through the law that their folder is named after, or through all. It needs nothing
  * but the engine and the laws, for builds in which every library must be instrumented.
  */
-#include "../props/kit/law.h"
 #include "byte_inputs.h"
 #include "files.h"
+#include "kit/law.h"
 
 #include <errno.h>
 #include <stdio.h>

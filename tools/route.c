@@ -27,8 +27,8 @@ static const option_spec option_builder = {"builder", "NAME", "interval (default
 static const option_spec option_runs = {"runs", NULL, "with --json: runs instead of rows", take_runs};
 
 static const option_spec *const options[] = {
-    &option_cu,   &option_cp,   &option_rank, &option_from,    &option_to,   &option_dtype,
-    &option_rows, &option_tp,   &option_builder, &option_json, &option_runs, NULL,
+    &option_cu,   &option_cp, &option_rank,    &option_from, &option_to,   &option_dtype,
+    &option_rows, &option_tp, &option_builder, &option_json, &option_runs, NULL,
 };
 
 static cpr_dump_form form_of(const arguments *a) {
@@ -74,11 +74,15 @@ const command route_command = {
     .name = "route",
     .summary = "Prints which local row goes to which rank and row, for one all-to-all-v between two layouts.",
     .operands = "--cu LIST --cp P [options]",
-    .details = "JSON of a route:\n"
-               "  {\"rank\":0,\"status\":\"ok\",\"source_rows\":8,\"target_rows\":8,\"send_rows\":[..]|null,\"recv_rows\":\n"
-               "   [..]|null,\"input_splits\":[..],\"output_splits\":[..]}         null: the rows are 0, 1, 2, ...\n"
-               "JSON of a refusal:\n"
-               "  {\"rank\":0,\"status\":\"error\",\"error\":\"not_divisible_2cp\",\"index\":1,\"got\":10,\"want\":4}",
+    .details =
+        "JSON of a route:\n"
+        "  "
+        "{\"rank\":0,\"status\":\"ok\",\"source_rows\":8,\"target_rows\":8,\"send_rows\":[..]|null,\"recv_"
+        "rows\":\n"
+        "   [..]|null,\"input_splits\":[..],\"output_splits\":[..]}         null: the rows are 0, 1, 2, ...\n"
+        "JSON of a refusal:\n"
+        "  "
+        "{\"rank\":0,\"status\":\"error\",\"error\":\"not_divisible_2cp\",\"index\":1,\"got\":10,\"want\":4}",
     .options = options,
     .run = route_run,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute seeds: byte inputs for fuzzers from text cases. */
-#include "../props/text/text_replay.h"
 #include "arguments.h"
 #include "files.h"
+#include "text/text_replay.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +52,8 @@ static bool seed_from_case(void *context, const text_entry *entry) {
         s->wrong++;
         return true;
     }
-    if (!text_case_for_laws(entry->c, s->subject) || !route_case_encode(s->subject, bytes, sizeof bytes, &length)) {
+    if (!text_case_for_laws(entry->c, s->subject) ||
+        !route_case_encode(s->subject, bytes, sizeof bytes, &length)) {
         s->not_encoded++;
         return true;
     }
@@ -88,8 +89,8 @@ static int seeds_run(arguments *a) {
             fprintf(stderr, "cproute seeds: %s: %s\n", a->operands[i], strerror(errno));
     }
     free(s.subject);
-    printf("%ld cases encoded into %s, %ld could not be encoded, %ld wrong\n", s.written, s.folder, s.not_encoded,
-           s.wrong);
+    printf("%ld cases encoded into %s, %ld could not be encoded, %ld wrong\n", s.written, s.folder,
+           s.not_encoded, s.wrong);
     return finish_output(missing ? EXIT_WRONG_USE : (s.failed || s.wrong ? EXIT_FINDINGS : EXIT_GOOD));
 }
 
@@ -97,7 +98,8 @@ const command seeds_command = {
     .name = "seeds",
     .summary = "Writes byte inputs DIR/<law>/<hash> from text cases, for fuzzers. For scripts.",
     .operands = "--out DIR [--law LAW] PATH...",
-    .details = "Cases that are larger than what is drawn, or wrong in a way that is not drawn, have no bytes; they are counted.",
+    .details = "Cases that are larger than what is drawn, or wrong in a way that is not drawn, have no "
+               "bytes; they are counted.",
     .options = options,
     .run = seeds_run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute shrink: makes a failing byte input small. Crashes and hangs count as failures. */
-#include "../props/kit/shrink.h"
+#include "kit/shrink.h"
 #include "arguments.h"
 #include "files.h"
 #include "findings.h"
@@ -36,7 +36,8 @@ static void judge_apart(const law *l, const uint8_t *bytes, size_t length, verdi
     close(ends[0]);
     if (child > 0 && waitpid(child, &status, 0) == child && !received)
         *v = (verdict){.outcome = LAW_FAILED,
-                       .reason = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it does not end" : "it crashes"};
+                       .reason = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it does not end"
+                                                                                    : "it crashes"};
 }
 
 static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length) {

@@ -288,7 +288,7 @@ def test_replay_mistakes(folder):
     mistakes = {
         "nonsense": "not JSON", '{"id": "x", "id": "x"}': "duplicate", "[]": "without an id",
         case(whatever=1): "whatever", case(ops=[{"op": "dance"}]): "no operation 'dance'",
-        case(ops=[{"op": "rows"}]): "'n'", case(ops=[{"op": "rows", "n": "4"}]): "integer",
+        case(ops=[{"op": "rows"}]): "not found: n", case(ops=[{"op": "rows", "n": "4"}]): "integer",
         case(ops=[{"op": "rows", "n": 4, "m": 4}]): "m", case(ops={}): "a list is wanted",
         case(ops=[{"op": "real", "cu": "0"}]): "list of numbers", case(cu_seqlens=[0, None]): "entry 1 is not a number",
         case(cu_seqlens=[0, 2**63]): "too big integer", case(cp_size="2"): "integer", case(cp_size=2.5): "integer",

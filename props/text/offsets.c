@@ -121,7 +121,8 @@ bool offsets_parse(offsets *o, const char *text, size_t length, offsets_mistake 
     if (comma)
         return mistaken(mistake, o, c.position, "a number must follow a comma");
     if (bracketed != take(&c, ']'))
-        return mistaken(mistake, o, c.position, bracketed ? "the closing ']' is missing" : "no '[' opened this");
+        return mistaken(mistake, o, c.position,
+                        bracketed ? "the closing ']' is missing" : "no '[' opened this");
     skip_space(&c);
     if (c.position < length)
         return mistaken(mistake, o, c.position, "nothing may follow the closing ']'");
@@ -137,6 +138,11 @@ static int64_t first_beyond_int32(const offsets *o) {
         if (o->list.items[i] > INT32_MAX || o->list.items[i] < INT32_MIN)
             return i;
     return -1;
+}
+
+int64_t offsets_tokens(const offsets *o) {
+    int64_t last = o->list.count ? o->list.items[o->list.count - 1] : 0;
+    return last > 0 ? last : 0;
 }
 
 cpr_dtype offsets_smallest_dtype(const offsets *o) {
@@ -179,7 +185,8 @@ bool offsets_hand_over(offsets *o, cpr_dtype dtype, cpr_route_request *request, 
     if (misfit >= 0) {
         if (!refused_before_entries(request, dtype, error)) {
             bool above = o->list.items[misfit] > 0;
-            int64_t limit = dtype == CPR_INT32 ? (above ? INT32_MAX : INT32_MIN) : (above ? INT64_MAX : INT64_MIN);
+            int64_t limit =
+                dtype == CPR_INT32 ? (above ? INT32_MAX : INT32_MIN) : (above ? INT64_MAX : INT64_MIN);
             *error = (cpr_error){CPR_OVERFLOW, misfit, o->list.items[misfit], limit};
         }
         return false;

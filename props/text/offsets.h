@@ -30,6 +30,9 @@ typedef struct offsets_mistake {
  * False, with the place, where it is not a list of numbers. */
 bool offsets_parse(offsets *o, const char *text, size_t length, offsets_mistake *mistake);
 
+/* Tokens by the last entry; 0 if there is none, or it is negative. */
+int64_t offsets_tokens(const offsets *o);
+
 /* int32, or int64 if there is a number that needs it. */
 cpr_dtype offsets_smallest_dtype(const offsets *o);
 

@@ -70,7 +70,8 @@ static bool runs_of(const cpr_route *route, cpr_side side, int64_list *answer, c
 
 static bool asked_identity(const question *q, int64_list *answer, cpr_error *error) {
     cpr_route *route = NULL;
-    if (text_case_route(q->c, q->build, q->rank, text_case_from(q->c), text_case_to(q->c), &route, error) != CPR_OK)
+    if (text_case_route(q->c, q->build, q->rank, text_case_from(q->c), text_case_to(q->c), &route, error) !=
+        CPR_OK)
         return false;
     const int64_t flags[] = {route->send.identity, route->recv.identity};
     cpr_route_free(route);
@@ -215,17 +216,19 @@ static bool flatten(const json_t *value, int64_list *numbers) {
     return true;
 }
 
-static void judge_list(const char *name, const char *by, int64_t rank, const int64_list *got, const int64_list *want,
-                       verdict *v) {
+static void judge_list(const char *name, const char *by, int64_t rank, const int64_list *got,
+                       const int64_list *want, verdict *v) {
     int64_t shared = got->count < want->count ? got->count : want->count, i = 0;
     while (i < shared && got->items[i] == want->items[i])
         i++;
     if (i < shared)
-        law_fail(v, "not the right answer", "%s of rank %" PRId64 " by %s: entry %" PRId64 ": got %" PRId64 ", want %" PRId64,
-                 name, rank, by, i, got->items[i], want->items[i]);
+        law_fail(v, "not the right answer",
+                 "%s of rank %" PRId64 " by %s: entry %" PRId64 ": got %" PRId64 ", want %" PRId64, name,
+                 rank, by, i, got->items[i], want->items[i]);
     else if (got->count != want->count)
-        law_fail(v, "not the right answer", "%s of rank %" PRId64 " by %s: got %" PRId64 " entries, want %" PRId64, name,
-                 rank, by, got->count, want->count);
+        law_fail(v, "not the right answer",
+                 "%s of rank %" PRId64 " by %s: got %" PRId64 " entries, want %" PRId64, name, rank, by,
+                 got->count, want->count);
 }
 
 static void judge_rank(text_case *c, size_t which, int64_t rank, const json_t *value, verdict *v) {
@@ -246,8 +249,8 @@ static void judge_rank(text_case *c, size_t which, int64_t rank, const json_t *v
         if (answers[which].answer(&q, &got, &error))
             judge_list(answers[which].name, builders[b].name, rank, &got, &want, v);
         else
-            law_fail(v, "an answer cannot be compared", "%s of rank %" PRId64 ": %s", answers[which].name, rank,
-                     cpr_status_name(error.status));
+            law_fail(v, "an answer cannot be compared", "%s of rank %" PRId64 ": %s", answers[which].name,
+                     rank, cpr_status_name(error.status));
         int64_list_free(&got);
     }
     int64_list_free(&want);
@@ -269,8 +272,7 @@ static void judge_answer(text_case *c, size_t which, json_t *value, verdict *v) 
                      json_array_size(value));
             return;
         }
-        json_array_foreach(value, i, item)
-            judge_rank(c, which, (int64_t)i, item, v);
+        json_array_foreach(value, i, item) judge_rank(c, which, (int64_t)i, item, v);
         return;
     }
     json_object_foreach(value, key, item) {

@@ -17,7 +17,8 @@ typedef struct reader {
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-static bool mistaken(const reader *r, const char *format, ...) {
+static bool
+mistaken(const reader *r, const char *format, ...) {
     va_list details;
     va_start(details, format);
     vsnprintf(r->mistake, r->size, format, details);
@@ -177,7 +178,8 @@ static bool op_slack(const reader *r, json_t *op) {
     if (!unpack(r, "ops", op, "{s:s, s?o}", "op", &name, "fill", &fill))
         return false;
     r->c->slack = true;
-    return !fill || (!json_is_array(fill) && !json_is_object(fill)) || mistaken(r, "ops: slack: fill is one value");
+    return !fill || (!json_is_array(fill) && !json_is_object(fill)) ||
+           mistaken(r, "ops: slack: fill is one value");
 }
 
 static bool op_real(const reader *r, json_t *op) {
@@ -361,9 +363,10 @@ static bool read_case(const reader *r, json_t *object) {
     json_t *cu, *rank = NULL, *list = NULL;
     json_int_t cp_size;
     c->id = json_string_value(json_object_get(object, "id"));
-    if (!unpack(r, "fields", object, "{s:s, s?s, s?s, s?s, s?s, s:o, s:I, s?o, s?o, s:s, s?o}", "id", &c->id, "source",
-                &c->source, "tag", &c->tag, "note", &c->note, "law", &c->law, "cu_seqlens", &cu, "cp_size", &cp_size,
-                "rank", &rank, "ops", &list, "expect", &expect, "expected", &c->expected))
+    if (!unpack(r, "fields", object, "{s:s, s?s, s?s, s?s, s?s, s:o, s:I, s?o, s?o, s:s, s?o}", "id", &c->id,
+                "source", &c->source, "tag", &c->tag, "note", &c->note, "law", &c->law, "cu_seqlens", &cu,
+                "cp_size", &cp_size, "rank", &rank, "ops", &list, "expect", &expect, "expected",
+                &c->expected))
         return false;
     c->cp_size = cp_size;
     if (c->expected && !json_is_object(c->expected))
@@ -428,6 +431,10 @@ bool text_case_error_details(const text_case *c, cpr_error *error) {
     return true;
 }
 
+int64_t text_case_rows(const text_case *c, const offsets *o) {
+    return c->slack && c->rows >= offsets_tokens(o) ? CPR_ROWS_UNCHECKED : c->rows;
+}
+
 bool text_case_to_route_case(const text_case *c, int64_t rank, bool legal, route_case *to) {
     if (c->cu.list.count > CASE_MAX_ENTRIES)
         return false;
@@ -437,13 +444,13 @@ bool text_case_to_route_case(const text_case *c, int64_t rank, bool legal, route
     to->stride = c->stride;
     to->dtype = c->cu.fractions ? CPR_FLOAT64 : c->dtype;
     to->device = c->device;
-    to->rows = c->slack ? CPR_ROWS_UNCHECKED : c->rows;
+    to->rows = text_case_rows(c, &c->cu);
     to->geometry = (cpr_geometry){.cp_size = c->cp_size, .cp_rank = rank};
     to->source = c->shard_given ? c->shard : c->from;
     to->target = c->unshard_given ? c->unshard : c->to;
     to->tp_size = c->tp_size;
     to->salt = c->salt;
-    to->expected = (cpr_error){CPR_OK, -1, 0, 0};
+    to->expected = (cpr_error){.status = CPR_OK};
     to->expected_known = true;
     if (!legal) {
         to->expected.status = c->expect;

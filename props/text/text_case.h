@@ -6,7 +6,7 @@
 #ifndef CPROUTE_PROPS_TEXT_CASE_H
 #define CPROUTE_PROPS_TEXT_CASE_H
 
-#include "../kit/route_case.h"
+#include "kit/route_case.h"
 #include "offsets.h"
 #include <jansson.h>
 
@@ -63,6 +63,9 @@ typedef struct text_case {
 /* False with a sentence in `mistake`; there is nothing to free then, but id may still name the case in it. */
 bool text_case_parse(text_case *c, const char *line, size_t length, char *mistake, size_t size);
 void text_case_free(text_case *c);
+
+/* The rows that the caller says its buffer has, for boundaries `o`; rows that slack allows are not told. */
+int64_t text_case_rows(const text_case *c, const offsets *o);
 
 /* The case as laws take it, for one rank. `legal`: its route is; what is wrong then is between ranks or at the
  * transport. False if it is too large for laws. */

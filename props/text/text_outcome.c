@@ -17,13 +17,8 @@ bool errors_equal(const cpr_error *a, const cpr_error *b) {
  * Sizes
  *----------------------------------------------------------------------------*/
 
-static int64_t tokens_of(const offsets *o) {
-    int64_t last = o->list.count ? o->list.items[o->list.count - 1] : 0;
-    return last > 0 ? last : 0;
-}
-
 int64_t text_case_tokens(const text_case *c) {
-    return tokens_of(&c->cu);
+    return offsets_tokens(&c->cu);
 }
 
 bool text_case_is_enumerable(const text_case *c) {
@@ -61,13 +56,8 @@ cpr_layout text_case_to(const text_case *c) {
     return c->unshard_given ? c->unshard : c->to;
 }
 
-/* Rows beyond the boundaries are legal only as slack. */
-static int64_t rows_of(const text_case *c, const offsets *o) {
-    return c->slack && c->rows >= tokens_of(o) ? CPR_ROWS_UNCHECKED : c->rows;
-}
-
-static bool make_request(const text_case *c, offsets *o, int64_t rows, int64_t rank, cpr_route_request *request,
-                         cpr_error *error) {
+static bool make_request(const text_case *c, offsets *o, int64_t rows, int64_t rank,
+                         cpr_route_request *request, cpr_error *error) {
     *request = (cpr_route_request){
         .rows = rows,
         .geometry = {.cp_size = c->cp_size, .cp_rank = rank},
@@ -93,7 +83,7 @@ static cpr_status build_from(text_case *c, offsets *o, int64_t rows, int64_t ran
 cpr_status text_case_route(text_case *c, text_builder_fn *build, int64_t rank, cpr_layout from, cpr_layout to,
                            cpr_route **route, cpr_error *error) {
     cpr_route_request request;
-    if (!make_request(c, &c->cu, rows_of(c, &c->cu), rank, &request, error))
+    if (!make_request(c, &c->cu, text_case_rows(c, &c->cu), rank, &request, error))
         return error->status;
     request.source = from;
     request.target = to;
@@ -103,11 +93,11 @@ cpr_status text_case_route(text_case *c, text_builder_fn *build, int64_t rank, c
 static cpr_status share_from(text_case *c, offsets *o, cpr_layout layout, int64_t rank, int64_list *tokens,
                              cpr_error *error) {
     cpr_route_request request;
-    if (!make_request(c, o, rows_of(c, o), rank, &request, error))
+    if (!make_request(c, o, text_case_rows(c, o), rank, &request, error))
         return error->status;
     cpr_intervals *share = NULL;
-    if (cpr_layout_intervals(&request.cu_seqlens, request.rows, request.geometry, layout, NULL, &share, error) !=
-        CPR_OK)
+    if (cpr_layout_intervals(&request.cu_seqlens, request.rows, request.geometry, layout, NULL, &share,
+                             error) != CPR_OK)
         return error->status;
     bool room = true;
     for (int64_t i = 0; i < share->count && room; i++)
@@ -119,7 +109,8 @@ static cpr_status share_from(text_case *c, offsets *o, cpr_layout layout, int64_
     return error->status;
 }
 
-cpr_status text_case_share(text_case *c, cpr_layout layout, int64_t rank, int64_list *tokens, cpr_error *error) {
+cpr_status text_case_share(text_case *c, cpr_layout layout, int64_t rank, int64_list *tokens,
+                           cpr_error *error) {
     return share_from(c, &c->cu, layout, rank, tokens, error);
 }
 
@@ -174,11 +165,11 @@ static offsets *offsets_of_rank(text_case *c, int64_t rank) {
 }
 
 /* Rank r holds its tokens of `held`, tagged so, and has the route from->to. */
-static bool exchange_join(exchange *e, text_case *c, int64_t r, cpr_layout held, cpr_layout from, cpr_layout to,
-                          cpr_error *error) {
+static bool exchange_join(exchange *e, text_case *c, int64_t r, cpr_layout held, cpr_layout from,
+                          cpr_layout to, cpr_error *error) {
     offsets *o = offsets_of_rank(c, r);
     cpr_route_request request;
-    if (!make_request(c, o, rows_of(c, o), r, &request, error))
+    if (!make_request(c, o, text_case_rows(c, o), r, &request, error))
         return false;
     request.source = from;
     request.target = to;
@@ -200,8 +191,9 @@ static void judge_arrival(const exchange *e, verdict *v) {
     for (int64_t r = 0; r < e->ranks; r++)
         for (int64_t i = 0; i < e->wanted[r].count; i++)
             if (e->arrived[r].items[i] != e->wanted[r].items[i]) {
-                law_fail(v, "another token arrived", "rank %" PRId64 " row %" PRId64 ": got %" PRId64 ", want %" PRId64,
-                         r, i, e->arrived[r].items[i], e->wanted[r].items[i]);
+                law_fail(v, "another token arrived",
+                         "rank %" PRId64 " row %" PRId64 ": got %" PRId64 ", want %" PRId64, r, i,
+                         e->arrived[r].items[i], e->wanted[r].items[i]);
                 return;
             }
 }
@@ -217,9 +209,8 @@ static cpr_error exchange_tokens(text_case *c, verdict *v, cpr_layout held, cpr_
     bool ready = exchange_start(&e, c->cp_size);
     for (int64_t r = 0; r < c->cp_size && ready; r++)
         ready = exchange_join(&e, c, r, held, from, to, &error);
-    if (ready &&
-        cpr_exchange_host((const cpr_route *const *)e.routes, e.ranks, sizeof(int64_t), e.sources, e.targets, NULL,
-                          &error) == CPR_OK)
+    if (ready && cpr_exchange_host((const cpr_route *const *)e.routes, e.ranks, sizeof(int64_t), e.sources,
+                                   e.targets, NULL, &error) == CPR_OK)
         judge_arrival(&e, v);
     exchange_end(&e);
     return error;
@@ -235,7 +226,7 @@ static cpr_error kv_outcome(text_case *c, verdict *v) {
     cpr_error error = NO_ERROR;
     cpr_route *q = NULL, *kv = NULL;
     int64_t rank = c->every_rank ? 0 : c->rank;
-    if (!c->kv_given || build_from(c, &c->cu, rows_of(c, &c->cu), rank, &q, &error) != CPR_OK)
+    if (!c->kv_given || build_from(c, &c->cu, text_case_rows(c, &c->cu), rank, &q, &error) != CPR_OK)
         return error;
     if (build_from(c, &c->kv, CPR_ROWS_UNCHECKED, rank, &kv, &error) == CPR_OK) {
         if (q->boundaries_digest != kv->boundaries_digest)
@@ -252,7 +243,8 @@ static cpr_error rank_cu_outcome(text_case *c, verdict *v) {
         cpr_error error;
         cpr_route *route = NULL;
         rank_numbers *own = &c->rank_cu.items[i];
-        if (build_from(c, &own->numbers, rows_of(c, &own->numbers), own->rank, &route, &error) != CPR_OK)
+        if (build_from(c, &own->numbers, text_case_rows(c, &own->numbers), own->rank, &route, &error) !=
+            CPR_OK)
             return error;
         cpr_route_free(route);
     }
@@ -271,7 +263,7 @@ static cpr_error splits_outcome(text_case *c, verdict *v) {
     for (size_t i = 0; i < c->splits.count && error.status == CPR_OK; i++) {
         cpr_route *route = NULL;
         const rank_numbers *own = &c->splits.items[i];
-        if (build_from(c, &c->cu, rows_of(c, &c->cu), own->rank, &route, &error) != CPR_OK)
+        if (build_from(c, &c->cu, text_case_rows(c, &c->cu), own->rank, &route, &error) != CPR_OK)
             return error;
         int64_t nothing = 0;
         const int64_t *splits = own->numbers.list.items ? own->numbers.list.items : &nothing;
@@ -296,20 +288,21 @@ static cpr_error transport_outcome(text_case *c, verdict *v) {
     for (size_t i = 0; i < ranks.count && i < 8; i++) {
         cpr_route_request request;
         cpr_error error;
-        if (make_request(c, &c->cu, rows_of(c, &c->cu), ranks.items[i], &request, &error))
+        if (make_request(c, &c->cu, text_case_rows(c, &c->cu), ranks.items[i], &request, &error))
             cpr_transport_check(&request, c->row_width, (int)c->count_bits, NULL, &error);
         if (i == 0)
             first = error;
         else if (!errors_equal(&first, &error))
             law_fail(v, "ranks differ about the transport", "rank %" PRId64 ": %s, rank %" PRId64 ": %s",
-                     ranks.items[0], cpr_status_name(first.status), ranks.items[i], cpr_status_name(error.status));
+                     ranks.items[0], cpr_status_name(first.status), ranks.items[i],
+                     cpr_status_name(error.status));
     }
     return first;
 }
 
 cpr_error text_case_outcome(text_case *c, verdict *v) {
-    static cpr_error (*const steps[])(text_case *, verdict *) = {kv_outcome,     rank_cu_outcome, a2av_outcome,
-                                                      splits_outcome, unshard_outcome, transport_outcome};
+    static cpr_error (*const steps[])(text_case *, verdict *) = {
+        kv_outcome, rank_cu_outcome, a2av_outcome, splits_outcome, unshard_outcome, transport_outcome};
     cpr_error error = NO_ERROR;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && error.status == CPR_OK; i++)
         error = steps[i](c, v);

@@ -3,11 +3,11 @@
 #ifndef CPROUTE_PROPS_TEXT_OUTCOME_H
 #define CPROUTE_PROPS_TEXT_OUTCOME_H
 
-#include "../kit/law.h"
+#include "kit/law.h"
 #include "text_case.h"
 
-typedef cpr_status text_builder_fn(const cpr_route_request *request, const cpr_allocator *allocator, cpr_route **route,
-                                   cpr_error *error);
+typedef cpr_status text_builder_fn(const cpr_route_request *request, const cpr_allocator *allocator,
+                                   cpr_route **route, cpr_error *error);
 
 /* The ranks that a case is judged on: the one that it names, or all; a spread of them where there are too many. */
 enum { JUDGED_RANKS_MAX = 256 };
@@ -32,7 +32,8 @@ cpr_layout text_case_from(const text_case *c);
 cpr_layout text_case_to(const text_case *c);
 
 /* The tokens that a layout gives to a rank, appended. */
-cpr_status text_case_share(text_case *c, cpr_layout layout, int64_t rank, int64_list *tokens, cpr_error *error);
+cpr_status text_case_share(text_case *c, cpr_layout layout, int64_t rank, int64_list *tokens,
+                           cpr_error *error);
 
 /* How all operations of the case end, its route being legal: the first error, or CPR_OK. What an error cannot say, such
  * as a wrong row that arrived, goes into the verdict. */

@@ -33,7 +33,8 @@ static bool asked_of(const cpr_error *first, const text_case *c) {
     return first->status != CPR_OK || text_case_is_enumerable(c);
 }
 
-static void judge_oracles(text_case *c, int64_t rank, const cpr_route *route, const cpr_error *answer, verdict *v) {
+static void judge_oracles(text_case *c, int64_t rank, const cpr_route *route, const cpr_error *answer,
+                          verdict *v) {
     for (size_t i = 0; i < sizeof oracles / sizeof *oracles && asked_of(answer, c); i++) {
         cpr_route *other = NULL;
         cpr_error error;
@@ -61,7 +62,8 @@ static cpr_error judge_builders(text_case *c, verdict *v) {
     for (size_t i = 0; i < ranks.count && v->outcome != LAW_FAILED; i++) {
         cpr_route *route = NULL;
         cpr_error error;
-        text_case_route(c, cpr_route_build, ranks.items[i], text_case_from(c), text_case_to(c), &route, &error);
+        text_case_route(c, cpr_route_build, ranks.items[i], text_case_from(c), text_case_to(c), &route,
+                        &error);
         if (i == 0)
             first = error;
         else if (!errors_equal(&first, &error))
@@ -146,7 +148,8 @@ static void judge_successors(text_case *c, verdict *v) {
     }
     for (int64_t t = 0; t < tokens; t++)
         if (owners[t] != 1)
-            law_fail(v, "a row has no successor, or several", "token %" PRId64 " has %d owners", t, owners[t]);
+            law_fail(v, "a row has no successor, or several", "token %" PRId64 " has %d owners", t,
+                     owners[t]);
     free(owners);
 }
 
@@ -196,8 +199,8 @@ static void judge_laws(text_case *c, bool legal, verdict *v, const law **broken,
 static bool is_legal(text_case *c, int64_t rank) {
     cpr_route *route = NULL;
     cpr_error error;
-    bool legal =
-        text_case_route(c, cpr_route_build, rank, text_case_from(c), text_case_to(c), &route, &error) == CPR_OK;
+    bool legal = text_case_route(c, cpr_route_build, rank, text_case_from(c), text_case_to(c), &route,
+                                 &error) == CPR_OK;
     cpr_route_free(route);
     return legal;
 }

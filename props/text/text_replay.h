@@ -3,7 +3,7 @@
 #ifndef CPROUTE_PROPS_TEXT_REPLAY_H
 #define CPROUTE_PROPS_TEXT_REPLAY_H
 
-#include "../kit/law.h"
+#include "kit/law.h"
 #include "text_case.h"
 
 /*
