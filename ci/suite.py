@@ -31,6 +31,8 @@ def tail(text, lines=TAIL_LINES):
 
 def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
     """Output of a command that must succeed."""
+    shown = " ".join(arguments)
+    shown = shown if len(shown) <= 200 else shown[:200] + " ..."
     try:
         done = subprocess.run(arguments, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
@@ -38,9 +40,9 @@ def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
     except FileNotFoundError:
         raise Failed(f"{arguments[0]} is not there")
     except subprocess.TimeoutExpired as expired:
-        raise Failed(f"over {timeout} s: {' '.join(arguments)}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+        raise Failed(f"over {timeout} s: {shown}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
     if done.returncode:
-        raise Failed(f"exit code {done.returncode}: {' '.join(arguments)}\n{tail(done.stdout)}")
+        raise Failed(f"exit code {done.returncode}: {shown}\n{tail(done.stdout)}")
     return done.stdout
 
 
