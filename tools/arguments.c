@@ -151,11 +151,11 @@ static bool take_out(arguments *a, const char *value, char *mistake, size_t size
     return true;
 }
 
-#define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous, flat_zigzag or heads_then_tails"
+#define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous,\nflat_zigzag or heads_then_tails"
 
-const option_spec option_cu = {"cu", "LIST|@FILE|-",
-                               "boundaries of the packed sequences: 0,4,16; from a file; from standard input",
-                               take_cu};
+const option_spec option_cu = {
+    "cu", "LIST|@FILE|-",
+    "boundaries of the packed sequences: as 0,4,16, from a\nfile, or from standard input", take_cu};
 const option_spec option_cp = {"cp", "P", "number of context-parallel ranks", take_cp};
 const option_spec option_rank = {"rank", "all|R", "one rank instead of all", take_rank};
 const option_spec option_from = {"from", "LAYOUT", "layout of the rows before (zigzag):\n" LAYOUT_NAMES,

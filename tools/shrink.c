@@ -77,9 +77,10 @@ static int shrink_run(arguments *a) {
 
 const command shrink_command = {
     .name = "shrink",
-    .summary = "Makes a byte input that breaks a law small, draws it and keeps it. For scripts.",
+    .summary = "Makes a byte input that breaks a law small. For scripts.",
     .operands = "--law LAW [--out DIR] FILE",
-    .details = "Exit status 1 says that the input breaks the law, by a crash too; 0 that the law holds.",
+    .details = "The input is drawn and kept as a text case. Exit status 1 says that it breaks\n"
+               "the law, by a crash too; 0 that the law holds.",
     .options = options,
     .run = shrink_run,
 };
