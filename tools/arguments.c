@@ -113,7 +113,8 @@ static bool take_dtype(arguments *a, const char *value, char *mistake, size_t si
 static bool take_rows(arguments *a, const char *value, char *mistake, size_t size) {
     if (!take_integer(value, &a->rows, mistake, size))
         return false;
-    /* The one number that has another meaning; nobody has a negative number of rows, so its neighbour says the same. */
+    /* The one number that has another meaning; nobody has a negative number of rows, so its neighbour
+     * says the same. */
     if (a->rows == CPR_ROWS_UNCHECKED)
         a->rows++;
     return true;
