@@ -12,7 +12,8 @@ enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
 static const option_spec *const options[] = {&option_law, &option_out, NULL};
 
-/* What the bytes decode to, judged where a crash or a hang does no harm; NULL without memory. The caller frees it. */
+/* What the bytes decode to, judged where a crash or a hang does no harm; NULL without memory. The caller frees it; `v` is
+ * in shared memory. */
 static void *judged(const law *l, const uint8_t *bytes, size_t length, verdict *v) {
     void *subject = subject_from_bytes(l, bytes, length);
     if (subject)
@@ -22,24 +23,22 @@ static void *judged(const law *l, const uint8_t *bytes, size_t length, verdict *
     return subject;
 }
 
-static int keep_shrunk(const arguments *a, const law *l, const uint8_t *bytes, size_t length) {
-    verdict v;
-    void *subject = judged(l, bytes, length, &v);
+static int keep_shrunk(const arguments *a, const law *l, const uint8_t *bytes, size_t length, verdict *v) {
+    void *subject = judged(l, bytes, length, v);
     if (subject) {
-        finding_show(l, &v, subject);
-        finding_keep(a->program, a->out, l, &v, bytes, length, subject);
+        finding_show(l, v, subject);
+        finding_keep(a->program, a->out, l, v, bytes, length, subject);
     }
     free(subject);
     return EXIT_FINDINGS;
 }
 
-static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length) {
-    verdict v;
-    void *subject = judged(l, input, length, &v);
+static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length, verdict *v) {
+    void *subject = judged(l, input, length, v);
     if (!subject)
         return EXIT_FINDINGS;
     free(subject);
-    if (v.outcome != LAW_FAILED) {
+    if (v->outcome != LAW_FAILED) {
         printf("%s holds for %s\n", l->id, a->operands[0]);
         return EXIT_GOOD;
     }
@@ -51,7 +50,18 @@ static int shrink_input(const arguments *a, const law *l, const uint8_t *input, 
     shrink_report report = shrink_law(l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
     printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", l->id, a->operands[0], length, used,
            report.attempts);
-    return keep_shrunk(a, l, bytes, used);
+    return keep_shrunk(a, l, bytes, used, v);
+}
+
+static int shrink_file(const arguments *a, const law *l, const uint8_t *input, size_t length) {
+    verdict *v = shared_memory(sizeof *v);
+    if (!v) {
+        fprintf(stderr, "cproute shrink: out of memory\n");
+        return EXIT_FINDINGS;
+    }
+    const int code = shrink_input(a, l, input, length, v);
+    shared_memory_free(v, sizeof *v);
+    return code;
 }
 
 static int shrink_run(arguments *a) {
@@ -69,7 +79,7 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_input(a, l, (const uint8_t *)input, length);
+    int code = shrink_file(a, l, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }
