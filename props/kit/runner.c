@@ -228,21 +228,28 @@ static void shrink_failure(run *r, bool crashed) {
         b->shrunk = shrink_law(r->l, b->bytes, &b->length, true, TIMEOUT_S, MAX_ATTEMPTS);
 }
 
-/* The verdict on the shrunk case, if it is still a failure: a flaky law keeps the verdict that it gave. */
+static void draw_shrunk(run *r, void *subject) {
+    choices from = choices_from_bytes(r->board->bytes, r->board->length, NULL);
+    r->l->family->draw(&from, subject);
+}
+
+/* The verdict on the shrunk case, if it is still a failure: a law of moods keeps the verdict that it gave. */
 static void judge_shrunk(run *r) {
     board *b = r->board;
-    verdict *v = b->length > 0 ? shared_memory(sizeof *v) : NULL;
-    if (!v)
+    workshop w;
+    verdict v = {.outcome = LAW_PASSED};
+    if (b->length == 0)
         return;
-    choices from = choices_from_bytes(b->bytes, b->length, NULL);
-    r->l->family->draw(&from, r->subject);
-    if (r->options->in_process)
-        law_judge(r->l, r->subject, v);
-    else
-        judge_isolated(r->l, r->subject, TIMEOUT_S, v);
-    if (v->outcome == LAW_FAILED)
-        b->v = *v;
-    shared_memory_free(v, sizeof *v);
+    if (r->options->in_process) {
+        draw_shrunk(r, r->subject);
+        law_judge(r->l, r->subject, &v);
+    } else if (workshop_open(&w, r->l, TIMEOUT_S)) {
+        draw_shrunk(r, w.subject);
+        v = *workshop_judge(&w);
+        workshop_close(&w);
+    }
+    if (v.outcome == LAW_FAILED)
+        b->v = v;
 }
 
 /*==============================================================================
