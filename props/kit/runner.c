@@ -103,7 +103,7 @@ static bool time_is_left(run *r) {
         return false;
     if (r->watcher)
         return !atomic_load(&r->board->stop) && getppid() == r->watcher;
-    return at - r->told < PROGRESS_MS * 1e-3 || tell(r);
+    return at - r->told < (double)PROGRESS_MS * 1e-3 || tell(r);
 }
 
 static void judge_all(run *r) {
@@ -139,7 +139,7 @@ static const char *watch(run *r, pid_t process, int pipe_end) {
         if (cases != seen) {
             seen = cases;
             seen_at = now();
-        } else if (now() - seen_at > HANG_S && !atomic_load(&r->board->finished)) {
+        } else if (now() - seen_at > (double)HANG_S && !atomic_load(&r->board->finished)) {
             kill(process, SIGKILL);
             wait_for(process);
             return REASON_HANG;
