@@ -103,7 +103,7 @@ static bool time_is_left(run *r) {
         return false;
     if (r->watcher)
         return !atomic_load(&r->board->stop) && getppid() == r->watcher;
-    return at - r->told < (double)PROGRESS_MS * 1e-3 || tell(r);
+    return (at - r->told) * 1e3 < (double)PROGRESS_MS || tell(r);
 }
 
 static void judge_all(run *r) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The laws. law_<id> judges the library; judge_<id> judges any engine, so that engines with a bug planted on purpose
- * prove that the law can fail. `family` in laws.def names the type of a case: route -> route_case.
+ * The laws. law_<id> judges the library; judge_<id> judges any engine, so that engines with a bug planted on
+ * purpose prove that the law can fail. `family` in laws.def names the type of a case: route -> route_case.
  */
 #ifndef CPROUTE_PROPS_LAWS_H
 #define CPROUTE_PROPS_LAWS_H
