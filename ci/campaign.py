@@ -292,17 +292,21 @@ def keep(law, path):
 
 
 def explain(finding, engine):
-    """The shrunk case, drawn, with the line that replays it; where only a sanitizer sees it fail, how to see that."""
-    command = tree.relative(tree.COMMAND)
-    try:
-        done = subprocess.run([command, "shrink", "--law", finding.law, tree.relative(finding.path)], cwd=tree.ROOT,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=SHRINK_SECONDS)
-        if done.returncode == SHRINK_FOUND:
-            return done.stdout.rstrip()
-        why = "the release build passes it; the fuzz target does not"
-    except subprocess.TimeoutExpired:
-        why = f"shrinking took over {SHRINK_SECONDS} s"
+    """The shrunk case, drawn, with the line that replays it. What only a sanitizer sees is shrunk under it."""
+    for preset in ("release", "asan"):
+        try:
+            tree.build(preset, "cproute")
+            done = subprocess.run([f"build/{preset}/cproute", "shrink", "--law", finding.law, tree.relative(finding.path)],
+                                  cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SHRINK_SECONDS,
+                                  env=tree.environment())
+            if done.returncode == SHRINK_FOUND:
+                return done.stdout.rstrip()
+            why = "only the fuzz target fails on it"
+        except subprocess.TimeoutExpired:
+            why = f"shrinking took over {SHRINK_SECONDS} s"
+        except tree.BuildFailed as failed:
+            why = str(failed)
     return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
 
 

@@ -143,9 +143,10 @@ def run():
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
     fuzzing.run()
     fuzzing.report()
-    if not fuzzing.stopped:
+    clean = fuzzing.clean() and canary_found
+    if clean and not fuzzing.stopped:
         print_figures()
-    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found else tree.EXIT_FINDINGS
+    return tree.EXIT_CLEAN if clean else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":
