@@ -10,6 +10,7 @@ canary was not found, 2: wrong use.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import campaign
 import tree
 
 AFL_ENVIRONMENT = {
-    "AFL_NO_UI": "1",
+    # Its statistics file is written once a minute, its screen all the time, if it thinks that somebody looks.
+    "AFL_FORCE_UI": "1",
     "AFL_NO_AFFINITY": "1",
     "AFL_SKIP_CPUFREQ": "1",
     "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
@@ -41,7 +43,7 @@ def afl_environment(**more):
 
 
 def fuzzer_stats(folder):
-    """fuzzer_stats and the last line of plot_data as one dictionary; the second is written far more often."""
+    """What afl-fuzz wrote about itself; complete only after its end."""
     stats = {}
     try:
         with open(os.path.join(folder, "fuzzer_stats")) as file:
@@ -50,17 +52,26 @@ def fuzzer_stats(folder):
                 stats[name.strip()] = value.strip()
     except OSError:
         pass
-    try:
-        with open(os.path.join(folder, "plot_data")) as file:
-            lines = file.read().splitlines()
-        names = [name.strip() for name in lines[0].lstrip("# ").split(",")]
-        for line in lines[1:]:
-            values = [value.strip() for value in line.split(",")]
-            if len(values) == len(names):
-                stats.update({f"plot_{name}": value for name, value in zip(names, values)})
-    except (OSError, IndexError):
-        pass
     return stats
+
+
+def numbers_on_screen(text, total_edges):
+    """The same from the last screen that afl-fuzz drew, rounded as it rounds."""
+    text = campaign.without_colour(text)
+
+    def last(pattern):
+        found = re.findall(pattern, text)
+        return found[-1] if found else None
+
+    scale = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+    execs = last(r"total execs : ([\d.]+)([kMG]?)")
+    density = last(r"map density : [\d.]+% / ([\d.]+)%")
+    return {
+        "cases": round(float(execs[0]) * scale[execs[1]]) if execs else 0,
+        "new": int(last(r"own finds : (\d+)") or 0),
+        "edges": round(float(density or 0) * total_edges / 100),
+        "stability": last(r"stability : ([\d.]+%)"),
+    }
 
 
 def inputs_in(folder):
@@ -95,19 +106,20 @@ class AflRun(campaign.Run):
         os.makedirs(engine.out(law), exist_ok=True)
         command = afl_command(engine.binary(law), engine.cmplog_binary(law), engine.seeds[law], engine.out(law),
                               [role, f"run{number}"], seconds)
-        super().__init__(law, command, os.path.join(engine.out(law), f"run{number}.log"),
-                         afl_environment(), seconds)
+        super().__init__(law, command, afl_environment(), seconds)
 
     def numbers(self):
         stats = fuzzer_stats(self.folder)
 
-        def number(*names):
-            return max([int(stats[name]) for name in names if stats.get(name, "").isdigit()], default=0)
+        def number(name):
+            return int(stats.get(name, 0))
 
+        if self.running():
+            return {"seconds": self.seconds(), **numbers_on_screen(self.log_text(), number("total_edges"))}
         return {
-            "cases": number("execs_done", "plot_total_execs"),
-            "seconds": number("run_time", "plot_relative_time"),
-            "edges": number("edges_found", "plot_edges_found"),
+            "cases": number("execs_done"),
+            "seconds": number("run_time"),
+            "edges": number("edges_found"),
             "new": number("corpus_found"),
             "stability": stats.get("stability"),
         }
