@@ -9,9 +9,12 @@ afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. 
 canary was not found, 2: wrong use.
 """
 
+import contextlib
+import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +35,7 @@ AFL_ENVIRONMENT = {
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
 LONGEST_INPUT = 256
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def afl_environment(**more):
@@ -40,6 +44,25 @@ def afl_environment(**more):
     for name in ("ASAN_OPTIONS", "MSAN_OPTIONS", "UBSAN_OPTIONS"):
         result.pop(name, None)
     return result
+
+
+def adopt_orphans():
+    """afl-fuzz kills the fork server of its CMPLOG build, but not the target that this one keeps stopped. Such orphans become
+    children of this process, which ends them."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans():
+    targets = os.path.join(tree.BUILD, "afl")
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children") as file:
+                children = [int(number) for number in file.read().split()]
+            for child in children:
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/{child}/exe").startswith(targets):
+                        os.kill(child, signal.SIGKILL)
+                        os.waitpid(child, 0)
 
 
 def fuzzer_stats(folder):
@@ -108,6 +131,10 @@ class AflRun(campaign.Run):
                               [role, f"run{number}"], seconds)
         super().__init__(law, command, afl_environment(), seconds)
 
+    def finish(self):
+        super().finish()
+        end_orphans()
+
     def numbers(self):
         stats = fuzzer_stats(self.folder)
 
@@ -142,6 +169,7 @@ class Afl:
     longest_run = 10**9
 
     def __init__(self, laws, cmplog=True):
+        adopt_orphans()
         self.cmplog = cmplog
         self.started = set()
         self.seeds = {law: prepare_seeds(law) for law in laws}
@@ -184,6 +212,7 @@ class Afl:
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
         took = time.monotonic() - begun
+        end_orphans()
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
         return took if any(self.judge("canary", name) for name in crashes) else None
 
