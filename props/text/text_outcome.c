@@ -59,6 +59,7 @@ cpr_layout text_case_to(const text_case *c) {
 static bool make_request(const text_case *c, offsets *o, int64_t rows, int64_t rank,
                          cpr_route_request *request, cpr_error *error) {
     *request = (cpr_route_request){
+        .cu_seqlens = {.device = c->device},
         .rows = rows,
         .geometry = {.cp_size = c->cp_size, .cp_rank = rank},
         .source = text_case_from(c),
@@ -66,10 +67,7 @@ static bool make_request(const text_case *c, offsets *o, int64_t rows, int64_t r
         .tp_size = c->tp_size,
     };
     cpr_dtype dtype = c->dtype_given ? c->dtype : offsets_smallest_dtype(o);
-    if (!offsets_hand_over(o, dtype, request, error))
-        return false;
-    request->cu_seqlens.device = c->device;
-    return true;
+    return offsets_hand_over(o, dtype, request, error);
 }
 
 static cpr_status build_from(text_case *c, offsets *o, int64_t rows, int64_t rank, cpr_route **route,
