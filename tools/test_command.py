@@ -352,6 +352,30 @@ def test_replay_does_not_list_what_is_huge(folder):
     assert replay_of(folder, "huge.jsonl", case(cu_seqlens=[0, 2**40], expected=runs)).code == GOOD
 
 
+def child_of(process):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == process.pid:
+                    return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def test_replay_goes_on_behind_what_kills_it(folder):
+    slow = case(id="slow", cu_seqlens=[0, 2**62], cp_size=2**30, rank=0, ops=[{"op": "row_width", "n": 1}, {"op": "big"}])
+    path = write(folder, "kills.jsonl", case(id="before") + slow + case(id="after", expect="error:decreasing"))
+    with subprocess.Popen([COMMAND, "replay", "--verbose", path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().endswith("before: passed\n")
+        time.sleep(0.5)
+        os.kill(child_of(process), signal.SIGKILL)
+        rest = process.stdout.read().splitlines()
+        assert process.wait(timeout=20) == REFUSED
+    assert rest[0].endswith("kills.jsonl:2 slow: crash: signal 9 (killed)"), rest
+    assert "kills.jsonl:3 after: " in rest[1] and rest[2:] == ["1 passed, 2 failed, 0 skipped"], rest
+
+
 def test_replay_of_one_id_twice(folder):
     result = replay_of(folder, "twice.jsonl", case() + case())
     assert result.out.endswith("1 passed, 1 failed, 0 skipped\n") and "same id" in result.out, result.out
