@@ -291,18 +291,29 @@ def keep(law, path):
     return kept
 
 
+def shrunk(finding, preset):
+    """The shrunk case as a build of the command tells it, None where that build passes the input."""
+    command = os.path.join(tree.BUILD, preset, "cproute")
+    done = subprocess.run([tree.relative(command), "shrink", "--law", finding.law, tree.relative(finding.path)],
+                          cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", timeout=SHRINK_SECONDS)
+    return done.stdout.rstrip() if done.returncode == SHRINK_FOUND else None
+
+
 def explain(finding, engine):
-    """The shrunk case, drawn, with the line that replays it; where only a sanitizer sees it fail, how to see that."""
-    command = tree.relative(tree.COMMAND)
+    """The shrunk case, drawn, with the line that replays it; by a build with sanitizers where only they see it fail."""
     try:
-        done = subprocess.run([command, "shrink", "--law", finding.law, tree.relative(finding.path)], cwd=tree.ROOT,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=SHRINK_SECONDS)
-        if done.returncode == SHRINK_FOUND:
-            return done.stdout.rstrip()
-        why = "the release build passes it; the fuzz target does not"
+        told = shrunk(finding, "release")
+        if not told:
+            tree.build("asan", "cproute")
+            told = shrunk(finding, "asan")
+        if told:
+            return told
+        why = "the command passes it, with sanitizers too; the fuzz target does not"
     except subprocess.TimeoutExpired:
         why = f"shrinking took over {SHRINK_SECONDS} s"
+    except tree.BuildFailed as failure:
+        why = f"no build with sanitizers: {failure}"
     return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
 
 
