@@ -110,7 +110,7 @@ typedef enum cpr_status {
     CPR_SPLIT_MISMATCH = -915,        /* see the exchange functions                                   */
     CPR_DIVERGENT_METADATA = -916,    /* first rank that differs | its value | that of rank 0         */
     CPR_LAYOUT_MISMATCH = -917,       /* rank | the shard's layout | the route's layout               */
-    CPR_CAPTURE_LAYOUT_CHANGE = -918, /* reserved for routes used in captured graphs                  */
+    CPR_CAPTURE_LAYOUT_CHANGE = -918, /* a captured route is not right any more: -1 | 0 | 0           */
 
     /* The library contradicts itself: please report it. */
     CPR_INTERNAL = -999
@@ -358,6 +358,136 @@ CPR_API cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dty
  */
 CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits,
                                     int64_t count, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Validity cache
+ *============================================================================*/
+
+/*
+ * A training loop asks for the same route in every layer, in both directions, and again for recompute. The cache
+ * returns a route if and only if it is still right, builds it otherwise, and never serves a stale one under the
+ * guard that was chosen. What a key of addresses, of attribute presence, or of identity and version misses, and
+ * with which shortest sequence of operations, is listed in docs/cache-guards.md.
+ */
+
+/* What a framework can tell about the tensor that holds the boundaries. */
+typedef struct cpr_tensor {
+    uint64_t handle; /* identity of the tensor object, not of its memory: no two live tensors share one, and it may
+                        be used again only after cpr_cache_tensor_freed. See also cpr_cache_options.hold. */
+    uint64_t storage;       /* identity of the memory behind it */
+    int64_t storage_offset; /* of entry 0 in the storage, in entries */
+    int64_t device_index;
+    uint64_t generation; /* counts tracked writes; 64 bits, so that it does not wrap */
+    bool has_generation; /* false: not counted here (inference tensors) */
+    cpr_cu_seqlens view; /* length, stride, dtype and device; data == NULL where contents cannot be read here */
+} cpr_tensor;
+
+/* When a route that was built before is taken to be right still. */
+typedef enum cpr_guard {
+    /* The strongest that the tensor allows: content if it is readable, else version. */
+    CPR_GUARD_DEFAULT = 0,
+    /* Same handle, storage, offset, length, stride, dtype, device and generation. Blind to writes that the generation does
+     * not count (raw kernels, aliases, graph replays): announce them with cpr_cache_invalidate. A tensor
+     * without a generation is never cached: every lookup builds (a bypass). */
+    CPR_GUARD_VERSION = 1,
+    /* The boundaries are compared on every lookup: never stale, whatever happened. Needs readable contents. */
+    CPR_GUARD_CONTENT = 2
+} cpr_guard;
+
+/* Why a lookup is made. Routes used while a graph is captured stay in the cache until that capture is released. */
+typedef enum cpr_use {
+    CPR_USE_EAGER = 0,
+    CPR_USE_CAPTURE = 1, /* the route goes into a graph */
+    CPR_USE_REPLAY = 2   /* the graph runs again: capture_layout_change if its route is not right any more */
+} cpr_use;
+
+typedef struct cpr_lookup {
+    cpr_tensor tensor;
+    int64_t rows; /* of the packed buffer; checked on hits too */
+    cpr_geometry geometry;
+    cpr_layout source;
+    cpr_layout target;
+    int64_t tp_size;
+    cpr_guard guard;
+    cpr_use use;
+    bool not_packed; /* the batch is not THD: nothing to route */
+} cpr_lookup;
+
+typedef struct cpr_cache_options {
+    int64_t max_entries; /* least recently used entries beyond it are evicted; > 0 */
+    int64_t max_bytes;   /* the same for the memory of routes and keys; 0: no limit */
+    /* Called when the first entry of a handle is stored, and when its last one goes: lets a binding keep a reference, so
+     * that an identity cannot be used again while the cache knows it. May be NULL. Called without locks held. */
+    void (*hold)(void *context, uint64_t handle);
+    void (*drop)(void *context, uint64_t handle);
+    void *context;
+} cpr_cache_options;
+
+/* One lookup is one hit, miss or bypass, or failed before it was any. */
+typedef struct cpr_cache_stats {
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t builds;   /* boundaries read and routed; prebuild makes both directions in one */
+    uint64_t bypasses; /* lookups that built without looking: no generation under the version guard */
+    uint64_t evictions;
+    int64_t entries;
+    int64_t bytes; /* of entries; routes that callers still hold after eviction are not counted */
+} cpr_cache_stats;
+
+typedef struct cpr_cache cpr_cache;
+
+/* The caller frees *cache with cpr_cache_free. total_mismatch: -1 | max_entries | 1 if it is not positive. */
+CPR_API cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
+                                    cpr_cache **cache, cpr_error *error);
+
+/* Routes handed out stay valid until they are released. No other call on the cache may be running. NULL is allowed. */
+CPR_API void cpr_cache_free(cpr_cache *cache);
+
+/*
+ * The route for a lookup. *route stays valid, also after eviction, until cpr_route_release. *hit (may be NULL) tells whether
+ * it was there. *route is NULL with CPR_OK where there is nothing to exchange: cp_size 1, or not packed.
+ * Fails as cpr_route_build does, on hits as on misses, or with capture_layout_change: -1 | 0 | 0. A failure leaves the cache as it was.
+ * `device` under CPR_GUARD_CONTENT, and for a build, if the contents cannot be read.
+ * Thread-safe: any number of threads may call it and every function below; two that miss the same key build once.
+ */
+CPR_API cpr_status cpr_cache_get(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route,
+                                 bool *hit, cpr_error *error);
+
+/* Gives back one reference. The memory goes with the last one, through the allocator of the cache. NULL is allowed. */
+CPR_API void cpr_route_release(const cpr_route *route);
+
+/* Builds and stores source->target and target->source, so that every later lookup of both hits. One build, none if both are there. */
+CPR_API cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error);
+
+/* The tensor was written in a way that its generation does not show: its entries go. */
+CPR_API void cpr_cache_invalidate(cpr_cache *cache, uint64_t handle);
+
+/* The tensor is gone and its handle may be used again: its entries go, captures too. */
+CPR_API void cpr_cache_tensor_freed(cpr_cache *cache, uint64_t handle);
+
+/* The graphs that captured routes of this tensor are gone: its entries may be evicted and replaced again. */
+CPR_API void cpr_cache_capture_released(cpr_cache *cache, uint64_t handle);
+
+/* All entries go; statistics stay. */
+CPR_API void cpr_cache_clear(cpr_cache *cache);
+
+CPR_API cpr_cache_stats cpr_cache_get_stats(cpr_cache *cache);
+
+/* The boundaries that a packed batch is routed by: padded ones if present, else plain ones. has_* tells which are. */
+typedef struct cpr_packed_params {
+    cpr_tensor q, q_padded, kv, kv_padded;
+    bool has_q, has_q_padded, has_kv, has_kv_padded;
+} cpr_packed_params;
+
+/*
+ * Picks the boundaries: padded over plain for q and for kv alike (kv may be absent); checks that q and kv are equal in value
+ * (divergent_metadata: first entry that differs | kv's | q's; the number of entries without empties: -1 | kv's | q's), that they end at `rows` and are divisible by
+ * the rules of `layout` for cp_size, as the builders do. The verdict is kept for as long as the four tensors, rows and cp_size stay
+ * what they were under `guard`, so a micro-batch pays for the check once. *resolved is the chosen tensor.
+ */
+CPR_API cpr_status cpr_cache_resolve(cpr_cache *cache, const cpr_packed_params *params, int64_t rows,
+                                     int64_t cp_size, cpr_layout layout, cpr_guard guard,
+                                     cpr_tensor *resolved, bool *hit, cpr_error *error);
 
 /*==============================================================================
  * MARK: - Exchange on the host
