@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs written out: rows and split sizes. */
+#include "error.h"
+#include "runs.h"
+
+static cpr_error *wanted_or(cpr_error *error, cpr_error *unwanted) {
+    return error != NULL ? error : unwanted;
+}
+
+static void write_rows32(const cpr_run_list *list, cpr_side side, int32_t *rows) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const int32_t first = (int32_t)cpr_run_local_row(&list->runs[i], side);
+        const int32_t length = (int32_t)list->runs[i].length;
+        for (int32_t k = 0; k < length; k++) {
+            *rows++ = first + k;
+        }
+    }
+}
+
+static void write_rows64(const cpr_run_list *list, cpr_side side, int64_t *rows) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const int64_t first = cpr_run_local_row(&list->runs[i], side);
+        for (int64_t k = 0; k < list->runs[i].length; k++) {
+            *rows++ = first + k;
+        }
+    }
+}
+
+cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows, int64_t count,
+                          cpr_error *error) {
+    const cpr_run_list *list = cpr_route_side(route, side);
+    cpr_error unwanted;
+    cpr_error *outcome = wanted_or(error, &unwanted);
+    if (dtype != CPR_INT32 && dtype != CPR_INT64) {
+        return cpr_fail(outcome, CPR_DTYPE, -1, dtype, CPR_INT64);
+    }
+    if (count != list->rows) {
+        return cpr_fail(outcome, CPR_TOTAL_MISMATCH, -1, count, list->rows);
+    }
+    if (dtype == CPR_INT64) {
+        write_rows64(list, side, rows);
+        return cpr_succeed(outcome);
+    }
+    /* Every local row is in the list, so the largest is the last. */
+    if (list->rows - 1 > INT32_MAX) {
+        return cpr_fail(outcome, CPR_OVERFLOW, -1, list->rows - 1, INT32_MAX);
+    }
+    write_rows32(list, side, rows);
+    return cpr_succeed(outcome);
+}
+
+cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
+                            cpr_error *error) {
+    cpr_error unwanted;
+    cpr_error *outcome = wanted_or(error, &unwanted);
+    if (count != route->geometry.cp_size) {
+        return cpr_fail(outcome, CPR_SPLIT_MISMATCH, -1, count, route->geometry.cp_size);
+    }
+    const cpr_run_list *list = cpr_route_side(route, side);
+    int64_t run = 0;
+    for (int64_t peer = 0; peer < count; peer++) {
+        splits[peer] = cpr_message_next(list, peer, &run).rows;
+    }
+    return cpr_succeed(outcome);
+}
+
+cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const int64_t *splits, int64_t count,
+                            cpr_error *error) {
+    cpr_error unwanted;
+    cpr_error *outcome = wanted_or(error, &unwanted);
+    if (count != route->geometry.cp_size) {
+        return cpr_fail(outcome, CPR_SPLIT_MISMATCH, -1, count, route->geometry.cp_size);
+    }
+    const cpr_run_list *list = cpr_route_side(route, side);
+    int64_t run = 0;
+    for (int64_t peer = 0; peer < count; peer++) {
+        const int64_t rows = cpr_message_next(list, peer, &run).rows;
+        if (splits[peer] != rows) {
+            return cpr_fail(outcome, CPR_SPLIT_MISMATCH, peer, splits[peer], rows);
+        }
+    }
+    return cpr_succeed(outcome);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Do messages fit the counts of a transport? */
+#include "allocator.h"
+#include "builders.h"
+#include "error.h"
+#include "request.h"
+#include "runs.h"
+
+static int64_t largest_message(const cpr_run_list *list) {
+    int64_t largest = 0;
+    for (int64_t run = 0; run < list->count;) {
+        const int64_t rows = cpr_message_next(list, list->runs[run].peer, &run).rows;
+        largest = rows > largest ? rows : largest;
+    }
+    return largest;
+}
+
+static int64_t product_or_max(int64_t rows, int64_t row_width) {
+    return row_width != 0 && rows > INT64_MAX / row_width ? INT64_MAX : rows * row_width;
+}
+
+cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
+                               const cpr_allocator *allocator, cpr_error *error) {
+    const cpr_allocator chosen = cpr_allocator_chosen(allocator);
+    cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_route_request of_rank = *request;
+    int64_t total_tokens;
+    if (cpr_request_validate(request, &total_tokens, outcome) != CPR_OK) {
+        return outcome->status;
+    }
+    int64_t rows = 0;
+    for (int64_t rank = 0; rank < request->geometry.cp_size; rank++) {
+        cpr_route *route;
+        of_rank.geometry.cp_rank = rank;
+        if (cpr_build_by_intervals(&of_rank, &chosen, &route, outcome) != CPR_OK) {
+            return outcome->status;
+        }
+        const int64_t largest = largest_message(&route->send);
+        rows = largest > rows ? largest : rows;
+        cpr_route_free(route);
+    }
+    const int64_t elements = product_or_max(rows, row_width);
+    const int64_t largest_count = (int64_t)(UINT64_MAX >> (65 - count_bits));
+    if (elements > largest_count) {
+        return cpr_fail(outcome, CPR_OVERFLOW, -1, elements, largest_count);
+    }
+    return cpr_succeed(outcome);
+}
