@@ -32,8 +32,7 @@ struct cpr_cache {
     cpr_cache_options options; /* callbacks */
 };
 
-static cpr_status check_limits(int64_t max_entries, int64_t max_bytes, cpr_error *error)
-{
+static cpr_status check_limits(int64_t max_entries, int64_t max_bytes, cpr_error *error) {
     if (max_entries < 1) {
         return cpr_fail(error, CPR_OVERFLOW, -1, max_entries, 1);
     }
@@ -43,8 +42,7 @@ static cpr_status check_limits(int64_t max_entries, int64_t max_bytes, cpr_error
     return cpr_succeed(error);
 }
 
-static bool open_lock(cpr_cache *cache)
-{
+static bool open_lock(cpr_cache *cache) {
     if (pthread_mutex_init(&cache->lock, NULL) != 0) {
         return false;
     }
@@ -55,9 +53,8 @@ static bool open_lock(cpr_cache *cache)
     return true;
 }
 
-cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator, cpr_cache **cache,
-                            cpr_error *error)
-{
+cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
+                            cpr_cache **cache, cpr_error *error) {
     cpr_error unwanted;
     error = error != NULL ? error : &unwanted;
     if (check_limits(options->max_entries, options->max_bytes, error) != CPR_OK) {
@@ -82,8 +79,7 @@ cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocato
     return cpr_succeed(error);
 }
 
-static void tell(const cpr_cache *cache, void (*callback)(void *, uint64_t), const cache_entry *entry)
-{
+static void tell(const cpr_cache *cache, void (*callback)(void *, uint64_t), const cache_entry *entry) {
     if (callback == NULL) {
         return;
     }
@@ -95,8 +91,7 @@ static void tell(const cpr_cache *cache, void (*callback)(void *, uint64_t), con
 }
 
 /* Entries that were held go, without a lock. */
-static void bury(const cpr_cache *cache, cache_entry *gone)
-{
+static void bury(const cpr_cache *cache, cache_entry *gone) {
     while (gone != NULL) {
         cache_entry *next = gone->next;
         tell(cache, cache->options.drop, gone);
@@ -105,8 +100,7 @@ static void bury(const cpr_cache *cache, cache_entry *gone)
     }
 }
 
-void cpr_cache_free(cpr_cache *cache)
-{
+void cpr_cache_free(cpr_cache *cache) {
     if (cache == NULL) {
         return;
     }
@@ -118,8 +112,7 @@ void cpr_cache_free(cpr_cache *cache)
     cpr_release(&allocator, cache, 1, sizeof *cache);
 }
 
-cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t max_bytes, cpr_error *error)
-{
+cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t max_bytes, cpr_error *error) {
     cpr_error unwanted;
     error = error != NULL ? error : &unwanted;
     if (check_limits(max_entries, max_bytes, error) != CPR_OK) {
@@ -137,8 +130,7 @@ cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t m
  * MARK: - Flights
  *============================================================================*/
 
-static bool in_flight(const cpr_cache *cache, const cache_key *key)
-{
+static bool in_flight(const cpr_cache *cache, const cache_key *key) {
     for (const flight *other = cache->flights; other != NULL; other = other->next) {
         if (!other->cancelled && cache_key_equal(&other->entry->key, key)) {
             return true;
@@ -148,8 +140,7 @@ static bool in_flight(const cpr_cache *cache, const cache_key *key)
 }
 
 /* Waits until none of the missing ones is in another thread's flight, then starts them all, or none. */
-static void take_off(cpr_cache *cache, flight *flights, int64_t count)
-{
+static void take_off(cpr_cache *cache, flight *flights, int64_t count) {
     for (int64_t i = 0; i < count;) {
         const cache_key *key = &flights[i].entry->key;
         flights[i].missing = cache_store_find(&cache->store, key) == NULL;
@@ -168,8 +159,7 @@ static void take_off(cpr_cache *cache, flight *flights, int64_t count)
     }
 }
 
-static void land(cpr_cache *cache, const flight *landing)
-{
+static void land(cpr_cache *cache, const flight *landing) {
     flight **at = &cache->flights;
     while (*at != landing) {
         at = &(*at)->next;
@@ -179,10 +169,10 @@ static void land(cpr_cache *cache, const flight *landing)
 }
 
 /* What is being built for that tensor, or for any if `handle` is NULL, is not to be stored. */
-static void cancel_flights(cpr_cache *cache, const uint64_t *handle)
-{
+static void cancel_flights(cpr_cache *cache, const uint64_t *handle) {
     for (flight *other = cache->flights; other != NULL; other = other->next) {
-        other->cancelled = other->cancelled || handle == NULL || cache_key_trusts(&other->entry->key, *handle);
+        other->cancelled =
+            other->cancelled || handle == NULL || cache_key_trusts(&other->entry->key, *handle);
     }
 }
 
@@ -191,8 +181,7 @@ static void cancel_flights(cpr_cache *cache, const uint64_t *handle)
  *============================================================================*/
 
 static cpr_status make_route(const cpr_cache *cache, const cpr_route_request *request, cache_entry *entry,
-                             cpr_error *error)
-{
+                             cpr_error *error) {
     cpr_route *route;
     if (cpr_route_build(request, &cache->allocator, &route, error) != CPR_OK) {
         return error->status;
@@ -208,8 +197,7 @@ static cpr_status make_route(const cpr_cache *cache, const cpr_route_request *re
 }
 
 static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *request, cache_entry *entry,
-                               cpr_error *error)
-{
+                               cpr_error *error) {
     if (cpr_request_validate(request, &entry->rows, error) != CPR_OK) {
         return error->status;
     }
@@ -218,16 +206,14 @@ static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *re
 
 /* Contents that are the key are built from the copy in the entry, so that key and route belong together whatever is
  * written meanwhile. */
-static cpr_status make(const cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cpr_error *error)
-{
+static cpr_status make(const cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cpr_error *error) {
     cpr_route_request request = ask->request;
     request.cu_seqlens = entry->key.boundaries;
     return ask->key.question.verdict ? make_verdict(ask, &request, entry, error)
                                      : make_route(cache, &request, entry, error);
 }
 
-static cpr_status fail_illegal(const cache_ask *ask, const cpr_cu_seqlens *boundaries, cpr_error *error)
-{
+static cpr_status fail_illegal(const cache_ask *ask, const cpr_cu_seqlens *boundaries, cpr_error *error) {
     cpr_route_request request = ask->request;
     request.cu_seqlens = *boundaries;
     int64_t rows;
@@ -236,8 +222,7 @@ static cpr_status fail_illegal(const cache_ask *ask, const cpr_cu_seqlens *bound
 }
 
 /* An entry to be made, hashed as its own copy of the contents reads. */
-static cpr_status draft(const cpr_cache *cache, const cache_ask *ask, cache_entry **entry, cpr_error *error)
-{
+static cpr_status draft(const cpr_cache *cache, const cache_ask *ask, cache_entry **entry, cpr_error *error) {
     cache_entry *made = cache_entry_new(&ask->key, &cache->allocator);
     if (made == NULL) {
         return cpr_fail_no_memory(error);
@@ -255,13 +240,11 @@ static cpr_status draft(const cpr_cache *cache, const cache_ask *ask, cache_entr
  * MARK: - Lookups
  *============================================================================*/
 
-static cpr_status fail_capture(cpr_error *error)
-{
+static cpr_status fail_capture(cpr_error *error) {
     return cpr_fail(error, CPR_CAPTURE_LAYOUT_CHANGE, -1, 0, 0);
 }
 
-static cpr_status check_hit(const cache_ask *ask, const cache_entry *entry, cpr_error *error)
-{
+static cpr_status check_hit(const cache_ask *ask, const cache_entry *entry, cpr_error *error) {
     if (ask->use == CPR_USE_REPLAY && (entry->captures == 0 || entry->route != ask->captured)) {
         return fail_capture(error);
     }
@@ -271,8 +254,7 @@ static cpr_status check_hit(const cache_ask *ask, const cache_entry *entry, cpr_
     return cpr_succeed(error);
 }
 
-static const cpr_route *hand_out(const cache_entry *entry)
-{
+static const cpr_route *hand_out(const cache_entry *entry) {
     if (entry->route == NULL || entry->route->geometry.cp_size == 1) {
         return NULL;
     }
@@ -282,8 +264,7 @@ static const cpr_route *hand_out(const cache_entry *entry)
 
 /* Takes over *spare where the entry is captured. */
 static cpr_status serve(cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cache_capture **spare,
-                        const cpr_route **route, cpr_error *error)
-{
+                        const cpr_route **route, cpr_error *error) {
     if (check_hit(ask, entry, error) != CPR_OK) {
         return error->status;
     }
@@ -296,8 +277,7 @@ static cpr_status serve(cpr_cache *cache, const cache_ask *ask, cache_entry *ent
     return CPR_OK;
 }
 
-static void count_build(cpr_cache *cache, const cache_ask *ask)
-{
+static void count_build(cpr_cache *cache, const cache_ask *ask) {
     if (ask->key.question.verdict) {
         cache->checks++;
     } else {
@@ -306,8 +286,8 @@ static void count_build(cpr_cache *cache, const cache_ask *ask)
     }
 }
 
-static cpr_status obtain_bypassing(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, cpr_error *error)
-{
+static cpr_status obtain_bypassing(cpr_cache *cache, const cache_ask *ask, const cpr_route **route,
+                                   cpr_error *error) {
     cache_entry *entry = cache_entry_new(&ask->key, &cache->allocator);
     if (entry == NULL) {
         return cpr_fail_no_memory(error);
@@ -323,8 +303,7 @@ static cpr_status obtain_bypassing(cpr_cache *cache, const cache_ask *ask, const
 }
 
 /* What was built, and held, goes into the store if it may; else it is put on *gone. */
-static void settle(cpr_cache *cache, const flight *landed, uint64_t place, cache_entry **gone)
-{
+static void settle(cpr_cache *cache, const flight *landed, uint64_t place, cache_entry **gone) {
     cache_entry *entry = landed->entry;
     if (landed->cancelled || !cache_store_fits(&cache->store, entry)) {
         entry->next = *gone;
@@ -335,9 +314,9 @@ static void settle(cpr_cache *cache, const flight *landed, uint64_t place, cache
     cache_store_touch(&cache->store, entry, place);
 }
 
-static cpr_status finish_miss(cpr_cache *cache, const cache_ask *ask, const flight *landed, cache_capture **spare,
-                              const cpr_route **route, cache_entry **gone, cpr_error *error)
-{
+static cpr_status finish_miss(cpr_cache *cache, const cache_ask *ask, const flight *landed,
+                              cache_capture **spare, const cpr_route **route, cache_entry **gone,
+                              cpr_error *error) {
     const bool captures = ask->use == CPR_USE_CAPTURE;
     if (captures && !cache_store_fits(&cache->store, landed->entry)) {
         landed->entry->next = *gone;
@@ -354,8 +333,7 @@ static cpr_status finish_miss(cpr_cache *cache, const cache_ask *ask, const flig
 }
 
 static cpr_status obtain_missing(cpr_cache *cache, const cache_ask *ask, cache_capture **spare,
-                                 const cpr_route **route, bool *hit, cpr_error *error)
-{
+                                 const cpr_route **route, bool *hit, cpr_error *error) {
     flight own = {.missing = false};
     if (draft(cache, ask, &own.entry, error) != CPR_OK) {
         return error->status;
@@ -391,8 +369,7 @@ static cpr_status obtain_missing(cpr_cache *cache, const cache_ask *ask, cache_c
 
 /* Also a replay that finds nothing: it is never built for. */
 static cpr_status obtain_hashed(cpr_cache *cache, const cache_ask *ask, cache_capture **spare,
-                                const cpr_route **route, bool *hit, cpr_error *error)
-{
+                                const cpr_route **route, bool *hit, cpr_error *error) {
     cache_key key = ask->key;
     if (!cache_key_hash(&key)) {
         return ask->use == CPR_USE_REPLAY ? fail_capture(error) : fail_illegal(ask, &key.boundaries, error);
@@ -412,8 +389,7 @@ static cpr_status obtain_hashed(cpr_cache *cache, const cache_ask *ask, cache_ca
 }
 
 static cpr_status obtain_capturing(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, bool *hit,
-                                   cpr_error *error)
-{
+                                   cpr_error *error) {
     cache_capture *spare = cpr_allocate(&cache->allocator, 1, sizeof *spare);
     if (spare == NULL) {
         return cpr_fail_no_memory(error);
@@ -423,8 +399,8 @@ static cpr_status obtain_capturing(cpr_cache *cache, const cache_ask *ask, const
     return error->status;
 }
 
-cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, bool *hit, cpr_error *error)
-{
+cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, bool *hit,
+                        cpr_error *error) {
     *hit = false;
     if (ask->bypass) {
         return ask->use == CPR_USE_REPLAY ? fail_capture(error) : obtain_bypassing(cache, ask, route, error);
@@ -441,8 +417,7 @@ cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route 
     return entry != NULL ? error->status : obtain_hashed(cache, ask, NULL, route, hit, error);
 }
 
-void cache_ask_of_lookup(const cpr_lookup *lookup, cache_ask *ask)
-{
+void cache_ask_of_lookup(const cpr_lookup *lookup, cache_ask *ask) {
     cache_key_of_lookup(lookup, &ask->key);
     ask->handle = lookup->tensor.handle;
     ask->place = cache_key_place(ask->handle, &ask->key.question);
@@ -460,22 +435,19 @@ void cache_ask_of_lookup(const cpr_lookup *lookup, cache_ask *ask)
     ask->captured = lookup->captured;
 }
 
-static bool legal_layout(cpr_layout layout)
-{
-    return (int64_t)layout >= 0 && layout < CPR_LAYOUT_COUNT;
+static bool legal_layout(cpr_layout layout) {
+    return (uint32_t)layout < CPR_LAYOUT_COUNT;
 }
 
 /* One rank exchanges nothing, so what cannot be read need not be. */
-static bool nothing_to_route(const cpr_lookup *lookup)
-{
+static bool nothing_to_route(const cpr_lookup *lookup) {
     return lookup->not_packed ||
            (lookup->geometry.cp_size == 1 && lookup->geometry.cp_rank == 0 && legal_layout(lookup->source) &&
             legal_layout(lookup->target) && !cache_readable(&lookup->tensor.view));
 }
 
 cpr_status cpr_cache_get(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route, bool *hit,
-                         cpr_error *error)
-{
+                         cpr_error *error) {
     cpr_error unwanted_error;
     bool unwanted_hit;
     error = error != NULL ? error : &unwanted_error;
@@ -506,29 +478,28 @@ typedef struct pair {
     int64_t count; /* 1 where both directions are the same question */
 } pair;
 
-static cpr_status check_present(const pair *both, const cpr_cache *cache, cpr_error *error)
-{
+static cpr_status check_present(const pair *both, const cpr_cache *cache, cpr_error *error) {
     for (int64_t i = 0; i < both->count; i++) {
         if (!both->flights[i].missing &&
-            check_hit(&both->asks[i], cache_store_find(&cache->store, &both->flights[i].entry->key), error) != CPR_OK) {
+            check_hit(&both->asks[i], cache_store_find(&cache->store, &both->flights[i].entry->key), error) !=
+                CPR_OK) {
             return error->status;
         }
     }
     return cpr_succeed(error);
 }
 
-static cpr_status make_missing(const cpr_cache *cache, pair *both, cpr_error *error)
-{
+static cpr_status make_missing(const cpr_cache *cache, pair *both, cpr_error *error) {
     for (int64_t i = 0; i < both->count; i++) {
-        if (both->flights[i].missing && make(cache, &both->asks[i], both->flights[i].entry, error) != CPR_OK) {
+        if (both->flights[i].missing &&
+            make(cache, &both->asks[i], both->flights[i].entry, error) != CPR_OK) {
             return error->status;
         }
     }
     return cpr_succeed(error);
 }
 
-static void hold_missing(const cpr_cache *cache, const pair *both)
-{
+static void hold_missing(const cpr_cache *cache, const pair *both) {
     for (int64_t i = 0; i < both->count; i++) {
         if (both->flights[i].missing) {
             tell(cache, cache->options.hold, both->flights[i].entry);
@@ -537,8 +508,7 @@ static void hold_missing(const cpr_cache *cache, const pair *both)
 }
 
 /* What is there already is touched first, so that it is not what has to make room. */
-static void settle_pair(cpr_cache *cache, pair *both, cache_entry **gone)
-{
+static void settle_pair(cpr_cache *cache, pair *both, cache_entry **gone) {
     for (int64_t i = 0; i < both->count; i++) {
         cache_entry *present = cache_store_find(&cache->store, &both->flights[i].entry->key);
         if (!both->flights[i].missing && present != NULL) {
@@ -556,8 +526,7 @@ static void settle_pair(cpr_cache *cache, pair *both, cache_entry **gone)
     cache->builds += any;
 }
 
-static cpr_status fill_pair(cpr_cache *cache, pair *both, cpr_error *error)
-{
+static cpr_status fill_pair(cpr_cache *cache, pair *both, cpr_error *error) {
     cache_entry *gone = NULL;
     pthread_mutex_lock(&cache->lock);
     take_off(cache, both->flights, both->count);
@@ -581,8 +550,7 @@ static cpr_status fill_pair(cpr_cache *cache, pair *both, cpr_error *error)
     return error->status;
 }
 
-cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error)
-{
+cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error) {
     cpr_error unwanted;
     error = error != NULL ? error : &unwanted;
     pair both = {.count = lookup->source == lookup->target ? 1 : DIRECTIONS};
@@ -617,8 +585,7 @@ cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_er
  * MARK: - What the caller tells
  *============================================================================*/
 
-void cpr_cache_invalidate(cpr_cache *cache, uint64_t handle)
-{
+void cpr_cache_invalidate(cpr_cache *cache, uint64_t handle) {
     cache_entry *gone = NULL;
     pthread_mutex_lock(&cache->lock);
     cancel_flights(cache, &handle);
@@ -627,8 +594,7 @@ void cpr_cache_invalidate(cpr_cache *cache, uint64_t handle)
     bury(cache, gone);
 }
 
-void cpr_cache_tensor_freed(cpr_cache *cache, uint64_t handle)
-{
+void cpr_cache_tensor_freed(cpr_cache *cache, uint64_t handle) {
     cache_entry *gone = NULL;
     pthread_mutex_lock(&cache->lock);
     cancel_flights(cache, &handle);
@@ -638,8 +604,7 @@ void cpr_cache_tensor_freed(cpr_cache *cache, uint64_t handle)
     bury(cache, gone);
 }
 
-void cpr_cache_capture_released(cpr_cache *cache, uint64_t handle)
-{
+void cpr_cache_capture_released(cpr_cache *cache, uint64_t handle) {
     cache_entry *gone = NULL;
     pthread_mutex_lock(&cache->lock);
     cache_store_release(&cache->store, handle, &gone);
@@ -647,8 +612,7 @@ void cpr_cache_capture_released(cpr_cache *cache, uint64_t handle)
     bury(cache, gone);
 }
 
-void cpr_cache_clear(cpr_cache *cache)
-{
+void cpr_cache_clear(cpr_cache *cache) {
     cache_entry *gone = NULL;
     pthread_mutex_lock(&cache->lock);
     cancel_flights(cache, NULL);
@@ -657,8 +621,7 @@ void cpr_cache_clear(cpr_cache *cache)
     bury(cache, gone);
 }
 
-cpr_cache_stats cpr_cache_get_stats(cpr_cache *cache)
-{
+cpr_cache_stats cpr_cache_get_stats(cpr_cache *cache) {
     pthread_mutex_lock(&cache->lock);
     const cpr_cache_stats stats = {
         .hits = cache->hits,

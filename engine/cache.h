@@ -19,7 +19,8 @@ typedef struct cache_ask {
 void cache_ask_of_lookup(const cpr_lookup *lookup, cache_ask *ask);
 
 /* Finds or makes the entry. *route is NULL for verdicts and for one rank. */
-cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, bool *hit, cpr_error *error);
+cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route **route, bool *hit,
+                        cpr_error *error);
 
 /* Is `kv` legal as `q`, which is, and are its sequences the same? */
 cpr_status cache_boundaries_agree(const cpr_route_request *q, const cpr_cu_seqlens *kv, cpr_error *error);

@@ -6,23 +6,21 @@
 #include "cu_seqlens.h"
 
 _Static_assert(sizeof(cache_state) == 7 * sizeof(int64_t) + 2 * sizeof(int32_t), "states compare as bytes");
-_Static_assert(sizeof(cache_question) == 3 * sizeof(int64_t) + 4 * sizeof(int32_t), "questions compare as bytes");
+_Static_assert(sizeof(cache_question) == 3 * sizeof(int64_t) + 4 * sizeof(int32_t),
+               "questions compare as bytes");
 
-bool cache_readable(const cpr_cu_seqlens *boundaries)
-{
+bool cache_readable(const cpr_cu_seqlens *boundaries) {
     return boundaries->data != NULL && boundaries->device == CPR_CPU;
 }
 
-cpr_guard cache_guard_of(const cpr_tensor *tensor, cpr_guard guard)
-{
+cpr_guard cache_guard_of(const cpr_tensor *tensor, cpr_guard guard) {
     if (guard == CPR_GUARD_VERSION || guard == CPR_GUARD_CONTENT) {
         return guard;
     }
     return cache_readable(&tensor->view) ? CPR_GUARD_CONTENT : CPR_GUARD_VERSION;
 }
 
-cache_state cache_state_of(const cpr_tensor *tensor)
-{
+cache_state cache_state_of(const cpr_tensor *tensor) {
     if (tensor == NULL) {
         return (cache_state){.dtype = CACHE_ABSENT};
     }
@@ -39,8 +37,7 @@ cache_state cache_state_of(const cpr_tensor *tensor)
     };
 }
 
-void cache_key_of_lookup(const cpr_lookup *lookup, cache_key *key)
-{
+void cache_key_of_lookup(const cpr_lookup *lookup, cache_key *key) {
     const cpr_guard guard = cache_guard_of(&lookup->tensor, lookup->guard);
     key->question = (cache_question){
         .cp_size = lookup->geometry.cp_size,
@@ -58,31 +55,30 @@ void cache_key_of_lookup(const cpr_lookup *lookup, cache_key *key)
 }
 
 /* The finalizer of splitmix64: every bit of the value moves every bit of the result. */
-static uint64_t mix(uint64_t value)
-{
+static uint64_t mix(uint64_t value) {
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
     return value ^ (value >> 31);
 }
 
-static uint64_t question_hash(const cache_question *question)
-{
+static uint64_t question_hash(const cache_question *question) {
     const uint64_t sizes = (uint64_t)question->cp_size * UINT64_C(0x9e3779b97f4a7c15) +
-                           (uint64_t)question->cp_rank * UINT64_C(0xff51afd7ed558ccd) + (uint64_t)question->tp_size;
+                           (uint64_t)question->cp_rank * UINT64_C(0xff51afd7ed558ccd) +
+                           (uint64_t)question->tp_size;
     const uint64_t kinds = (uint64_t)(uint32_t)question->source | (uint64_t)(uint32_t)question->target << 16 |
-                           (uint64_t)(uint32_t)question->guard << 32 | (uint64_t)(uint32_t)question->verdict << 48;
+                           (uint64_t)(uint32_t)question->guard << 32 |
+                           (uint64_t)(uint32_t)question->verdict << 48;
     return sizes ^ (kinds * UINT64_C(0xd6e8feb86659fd93));
 }
 
-uint64_t cache_key_place(uint64_t handle, const cache_question *question)
-{
+uint64_t cache_key_place(uint64_t handle, const cache_question *question) {
     return mix(handle * UINT64_C(0x9e3779b97f4a7c15) ^ question_hash(question));
 }
 
-static bool hash_boundaries(const cpr_cu_seqlens *boundaries, uint64_t *hash)
-{
+static bool hash_boundaries(const cpr_cu_seqlens *boundaries, uint64_t *hash) {
     if (!cache_readable(boundaries) || boundaries->count < 1 ||
-        (boundaries->dtype != CPR_INT32 && boundaries->dtype != CPR_INT64) || cpr_cu_entry(boundaries, 0) != 0) {
+        (boundaries->dtype != CPR_INT32 && boundaries->dtype != CPR_INT64) ||
+        cpr_cu_entry(boundaries, 0) != 0) {
         return false;
     }
     int64_t before = 0;
@@ -100,8 +96,7 @@ static bool hash_boundaries(const cpr_cu_seqlens *boundaries, uint64_t *hash)
     return true;
 }
 
-bool cache_key_hash(cache_key *key)
-{
+bool cache_key_hash(cache_key *key) {
     if (key->question.guard == CPR_GUARD_VERSION) {
         key->hash = mix(key->states[0].handle);
         return true;
@@ -114,24 +109,20 @@ bool cache_key_hash(cache_key *key)
     return true;
 }
 
-static bool questions_equal(const cache_key *a, const cache_key *b)
-{
+static bool questions_equal(const cache_key *a, const cache_key *b) {
     return memcmp(&a->question, &b->question, sizeof a->question) == 0;
 }
 
-static bool states_equal(const cache_key *a, const cache_key *b)
-{
+static bool states_equal(const cache_key *a, const cache_key *b) {
     return a->state_count == b->state_count &&
            memcmp(a->states, b->states, (size_t)a->state_count * sizeof a->states[0]) == 0;
 }
 
-cache_sequences cache_sequences_of(const cpr_cu_seqlens *boundaries)
-{
+cache_sequences cache_sequences_of(const cpr_cu_seqlens *boundaries) {
     return (cache_sequences){.boundaries = boundaries, .entry = 0, .end = 0};
 }
 
-bool cache_sequences_next(cache_sequences *sequences)
-{
+bool cache_sequences_next(cache_sequences *sequences) {
     while (++sequences->entry < sequences->boundaries->count) {
         const int64_t end = cpr_cu_entry(sequences->boundaries, sequences->entry);
         if (end != sequences->end) {
@@ -142,8 +133,7 @@ bool cache_sequences_next(cache_sequences *sequences)
     return false;
 }
 
-static bool sequences_equal(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b)
-{
+static bool sequences_equal(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b) {
     cache_sequences in_a = cache_sequences_of(a);
     cache_sequences in_b = cache_sequences_of(b);
     bool more_a = cache_sequences_next(&in_a);
@@ -155,13 +145,11 @@ static bool sequences_equal(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b)
     return !more_a && !more_b;
 }
 
-static size_t entry_size(const cpr_cu_seqlens *boundaries)
-{
+static size_t entry_size(const cpr_cu_seqlens *boundaries) {
     return boundaries->dtype == CPR_INT32 ? sizeof(int32_t) : sizeof(int64_t);
 }
 
-bool cache_boundaries_same(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b)
-{
+bool cache_boundaries_same(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b) {
     if (a->dtype != b->dtype || a->count != b->count) {
         return false;
     }
@@ -175,23 +163,20 @@ bool cache_boundaries_same(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b)
     return i == a->count;
 }
 
-bool cache_key_same(const cache_key *a, const cache_key *b)
-{
+bool cache_key_same(const cache_key *a, const cache_key *b) {
     return questions_equal(a, b) &&
            (a->question.guard == CPR_GUARD_VERSION
                 ? states_equal(a, b)
                 : cache_readable(&b->boundaries) && cache_boundaries_same(&a->boundaries, &b->boundaries));
 }
 
-bool cache_key_equal(const cache_key *a, const cache_key *b)
-{
+bool cache_key_equal(const cache_key *a, const cache_key *b) {
     return a->hash == b->hash && questions_equal(a, b) &&
            (a->question.guard == CPR_GUARD_VERSION ? states_equal(a, b)
                                                    : sequences_equal(&a->boundaries, &b->boundaries));
 }
 
-bool cache_key_same_place(const cache_key *a, const cache_key *b)
-{
+bool cache_key_same_place(const cache_key *a, const cache_key *b) {
     if (!questions_equal(a, b) || a->state_count == 0 || a->state_count != b->state_count) {
         return false;
     }
@@ -203,8 +188,7 @@ bool cache_key_same_place(const cache_key *a, const cache_key *b)
     return i == a->state_count;
 }
 
-bool cache_key_trusts(const cache_key *key, uint64_t handle)
-{
+bool cache_key_trusts(const cache_key *key, uint64_t handle) {
     for (int64_t i = 0; i < key->state_count; i++) {
         if (key->states[i].handle == handle && key->states[i].dtype != CACHE_ABSENT) {
             return true;
@@ -213,22 +197,19 @@ bool cache_key_trusts(const cache_key *key, uint64_t handle)
     return false;
 }
 
-int64_t cache_boundaries_bytes(const cpr_cu_seqlens *boundaries)
-{
+int64_t cache_boundaries_bytes(const cpr_cu_seqlens *boundaries) {
     const int64_t size = (int64_t)entry_size(boundaries);
     return boundaries->count > INT64_MAX / size / 2 ? -1 : boundaries->count * size;
 }
 
-static void copy_entries(const cpr_cu_seqlens *from, size_t size, char *to)
-{
+static void copy_entries(const cpr_cu_seqlens *from, size_t size, char *to) {
     const char *data = from->data;
     for (int64_t i = 0; i < from->count; i++) {
         memcpy(to + (size_t)i * size, data + i * from->stride * (int64_t)size, size);
     }
 }
 
-void cache_boundaries_copy(cpr_cu_seqlens *boundaries, void *memory)
-{
+void cache_boundaries_copy(cpr_cu_seqlens *boundaries, void *memory) {
     const size_t size = entry_size(boundaries);
     if (boundaries->stride == 1) {
         memcpy(memory, boundaries->data, (size_t)boundaries->count * size);

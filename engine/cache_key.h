@@ -30,7 +30,8 @@ typedef struct cache_key {
     cpr_cu_seqlens boundaries; /* content guard: the key; version guard: what is built from */
     int64_t state_count;       /* version guard: the tensors that are trusted; content guard: 0 */
     cache_state states[CACHE_STATES_MAX];
-    uint64_t hash; /* version guard: of the first handle, so that all of a tensor is in one place; content guard: of
+    uint64_t
+        hash; /* version guard: of the first handle, so that all of a tensor is in one place; content guard: of
                       question and boundaries. */
 } cache_key;
 

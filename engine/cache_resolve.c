@@ -4,8 +4,7 @@
 #include "error.h"
 #include "request.h"
 
-static int64_t sequence_count(const cpr_cu_seqlens *boundaries)
-{
+static int64_t sequence_count(const cpr_cu_seqlens *boundaries) {
     cache_sequences sequences = cache_sequences_of(boundaries);
     int64_t count = 0;
     while (cache_sequences_next(&sequences)) {
@@ -14,8 +13,7 @@ static int64_t sequence_count(const cpr_cu_seqlens *boundaries)
     return count;
 }
 
-static cpr_status compare(const cpr_cu_seqlens *q, const cpr_cu_seqlens *kv, cpr_error *error)
-{
+static cpr_status compare(const cpr_cu_seqlens *q, const cpr_cu_seqlens *kv, cpr_error *error) {
     cache_sequences in_q = cache_sequences_of(q);
     cache_sequences in_kv = cache_sequences_of(kv);
     for (;;) {
@@ -33,29 +31,31 @@ static cpr_status compare(const cpr_cu_seqlens *q, const cpr_cu_seqlens *kv, cpr
     }
 }
 
-cpr_status cache_boundaries_agree(const cpr_route_request *q, const cpr_cu_seqlens *kv, cpr_error *error)
-{
+cpr_status cache_boundaries_agree(const cpr_route_request *q, const cpr_cu_seqlens *kv, cpr_error *error) {
     cpr_route_request request = *q;
     request.cu_seqlens = *kv;
     int64_t rows;
-    return cpr_request_validate(&request, &rows, error) != CPR_OK ? error->status : compare(&q->cu_seqlens, kv, error);
+    return cpr_request_validate(&request, &rows, error) != CPR_OK ? error->status
+                                                                  : compare(&q->cu_seqlens, kv, error);
 }
 
 typedef struct chosen {
     const cpr_tensor *q, *kv; /* NULL if absent */
 } chosen;
 
-static chosen choose(const cpr_packed_params *params)
-{
+static chosen choose(const cpr_packed_params *params) {
     return (chosen){
-        .q = params->has_q_padded ? &params->q_padded : params->has_q ? &params->q : NULL,
-        .kv = params->has_kv_padded ? &params->kv_padded : params->has_kv ? &params->kv : NULL,
+        .q = params->has_q_padded ? &params->q_padded
+             : params->has_q      ? &params->q
+                                  : NULL,
+        .kv = params->has_kv_padded ? &params->kv_padded
+              : params->has_kv      ? &params->kv
+                                    : NULL,
     };
 }
 
 /* All four are trusted: which ones are chosen depends on which are there. */
-static bool trust_all(const cpr_packed_params *params, cache_key *key)
-{
+static bool trust_all(const cpr_packed_params *params, cache_key *key) {
     const cpr_tensor *const present[CACHE_STATES_MAX] = {
         params->has_q ? &params->q : NULL,
         params->has_q_padded ? &params->q_padded : NULL,
@@ -71,21 +71,18 @@ static bool trust_all(const cpr_packed_params *params, cache_key *key)
     return counted;
 }
 
-static cpr_guard guard_of(chosen tensors, cpr_guard guard)
-{
+static cpr_guard guard_of(chosen tensors, cpr_guard guard) {
     const cpr_guard of_q = cache_guard_of(tensors.q, guard);
     return tensors.kv != NULL && of_q == CPR_GUARD_CONTENT ? cache_guard_of(tensors.kv, guard) : of_q;
 }
 
-static bool plainly_equal(const cpr_cu_seqlens *q, const cpr_cu_seqlens *kv)
-{
+static bool plainly_equal(const cpr_cu_seqlens *q, const cpr_cu_seqlens *kv) {
     return cache_readable(q) && cache_readable(kv) && (q->dtype == CPR_INT32 || q->dtype == CPR_INT64) &&
            q->count > 0 && cache_boundaries_same(q, kv);
 }
 
 /* Contents are compared whether or not q is known: equal ones are as legal as q is. */
-static cpr_status check_contents(const cpr_route_request *q, const cpr_tensor *kv, cpr_error *error)
-{
+static cpr_status check_contents(const cpr_route_request *q, const cpr_tensor *kv, cpr_error *error) {
     int64_t rows;
     if (kv == NULL || plainly_equal(&q->cu_seqlens, &kv->view)) {
         return cpr_succeed(error);
@@ -95,8 +92,8 @@ static cpr_status check_contents(const cpr_route_request *q, const cpr_tensor *k
 }
 
 cpr_status cpr_cache_resolve(cpr_cache *cache, const cpr_packed_params *params, int64_t rows, int64_t cp_size,
-                             cpr_layout layout, cpr_guard guard, cpr_tensor *resolved, bool *hit, cpr_error *error)
-{
+                             cpr_layout layout, cpr_guard guard, cpr_tensor *resolved, bool *hit,
+                             cpr_error *error) {
     cpr_error unwanted;
     error = error != NULL ? error : &unwanted;
     const chosen tensors = choose(params);

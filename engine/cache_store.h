@@ -38,9 +38,9 @@ typedef struct cache_store {
     cpr_allocator allocator;
     int64_t max_entries, max_bytes;
     cache_entry **buckets;
-    int64_t bucket_count;               /* a power of two */
+    int64_t bucket_count;              /* a power of two */
     cache_entry *places[CACHE_PLACES]; /* the entry last found for a tensor and a question */
-    cache_link recent, kept;            /* rings; the most recently used comes after the head */
+    cache_link recent, kept;           /* rings; the most recently used comes after the head */
     cache_capture *captures;
     int64_t entries, bytes;
     int64_t kept_entries, kept_bytes; /* of them, captured */
@@ -49,7 +49,8 @@ typedef struct cache_store {
 } cache_store;
 
 /* False without memory. */
-bool cache_store_open(cache_store *store, int64_t max_entries, int64_t max_bytes, const cpr_allocator *allocator);
+bool cache_store_open(cache_store *store, int64_t max_entries, int64_t max_bytes,
+                      const cpr_allocator *allocator);
 
 /* It must be empty. */
 void cache_store_close(cache_store *store);
@@ -77,7 +78,8 @@ void cache_store_insert(cache_store *store, cache_entry *entry, cache_entry **go
 
 /* Keeps the entry for a graph that uses the route of that tensor. Takes over `capture` and returns NULL, or gives it back
  * where the tensor was known already. */
-cache_capture *cache_store_keep(cache_store *store, cache_entry *entry, uint64_t handle, cache_capture *capture);
+cache_capture *cache_store_keep(cache_store *store, cache_entry *entry, uint64_t handle,
+                                cache_capture *capture);
 
 void cache_store_release(cache_store *store, uint64_t handle, cache_entry **gone);
 

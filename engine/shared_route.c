@@ -10,13 +10,11 @@ typedef struct shared_route {
     cpr_route route;
 } shared_route;
 
-static shared_route *shared_of(const cpr_route *route)
-{
+static shared_route *shared_of(const cpr_route *route) {
     return (shared_route *)((char *)(uintptr_t)route - offsetof(shared_route, route));
 }
 
-const cpr_route *cpr_route_share(cpr_route *route)
-{
+const cpr_route *cpr_route_share(cpr_route *route) {
     const cpr_allocator allocator = route->allocator;
     shared_route *shared = cpr_allocate(&allocator, 1, sizeof *shared);
     if (shared == NULL) {
@@ -28,19 +26,16 @@ const cpr_route *cpr_route_share(cpr_route *route)
     return &shared->route;
 }
 
-void cpr_route_retain(const cpr_route *shared)
-{
+void cpr_route_retain(const cpr_route *shared) {
     atomic_fetch_add_explicit(&shared_of(shared)->users, 1, memory_order_relaxed);
 }
 
-int64_t cpr_route_shared_bytes(const cpr_route *shared)
-{
+int64_t cpr_route_shared_bytes(const cpr_route *shared) {
     return (int64_t)sizeof(shared_route) +
            (shared->send.count + shared->recv.count) * (int64_t)sizeof(cpr_run);
 }
 
-void cpr_route_release(const cpr_route *route)
-{
+void cpr_route_release(const cpr_route *route) {
     if (route == NULL) {
         return;
     }
