@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What laws call: the public functions behind pointers, so that a test can put a wrong one in the place of any. Laws get
+ * it as a constant parameter; nothing here is ever written.
+ */
+#ifndef CPROUTE_PROPS_ENGINE_UNDER_TEST_H
+#define CPROUTE_PROPS_ENGINE_UNDER_TEST_H
+
+#include "cproute/cproute.h"
+
+typedef enum builder { BY_INTERVALS, BY_DEFINITION, PER_TOKEN, BUILDER_COUNT } builder;
+
+/* "interval", "definition", "per-token". */
+extern const char *const builder_names[BUILDER_COUNT];
+
+typedef struct engine_under_test {
+    cpr_status (*build[BUILDER_COUNT])(const cpr_route_request *request, const cpr_allocator *allocator,
+                                       cpr_route **route, cpr_error *error);
+    cpr_status (*layout_intervals)(const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry,
+                                   cpr_layout layout, const cpr_allocator *allocator,
+                                   cpr_intervals **intervals, cpr_error *error);
+    bool (*equal)(const cpr_route *a, const cpr_route *b);
+    bool (*validate)(const cpr_route *route, const cpr_allocator *allocator, const char **why);
+    cpr_status (*rows)(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows, int64_t count,
+                       cpr_error *error);
+    cpr_status (*splits)(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
+                         cpr_error *error);
+    cpr_status (*exchange_host)(const cpr_route *const *routes, int64_t cp_size, size_t row_bytes,
+                                const cpr_shard *sources, cpr_shard *targets, const cpr_allocator *allocator,
+                                cpr_error *error);
+    void (*pack)(const cpr_route *route, size_t row_bytes, const void *source, void *message);
+    void (*scatter)(const cpr_route *route, size_t row_bytes, const void *message, void *target);
+    cpr_status (*splits_check)(const cpr_route *route, cpr_side side, const int64_t *splits, int64_t count,
+                               cpr_error *error);
+    cpr_status (*transport_check)(const cpr_route_request *request, int64_t row_width, int count_bits,
+                                  const cpr_allocator *allocator, cpr_error *error);
+    bool (*dump)(const cpr_route *route, cpr_dump_form form, cpr_write_fn write, void *context);
+    bool (*error_dump)(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
+} engine_under_test;
+
+/* The library itself. */
+extern const engine_under_test the_engine;
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "laws.h"
+
+#define LAW(id, family, meaning)                                                                             \
+    void law_##id(const family##_case *c, verdict *v) {                                                      \
+        judge_##id(c, &the_engine, v);                                                                       \
+    }
+#include "laws.def"
+#undef LAW

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of a law: freed all at once. Every block is one of malloc's, so that ASan sees an overrun of each. */
+#ifndef CPROUTE_PROPS_SCRATCH_H
+#define CPROUTE_PROPS_SCRATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct scratch {
+    struct scratch_block *last;
+} scratch;
+
+/* NULL only without memory, not for size 0. */
+void *scratch_bytes(scratch *s, size_t size);
+int64_t *scratch_int64(scratch *s, int64_t count);
+void scratch_free(scratch *s);
+
+#endif
