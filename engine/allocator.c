@@ -21,10 +21,8 @@ cpr_allocator cpr_allocator_chosen(const cpr_allocator *allocator) {
 }
 
 void *cpr_allocate(const cpr_allocator *allocator, int64_t count, size_t item_size) {
-    if ((uint64_t)count > SIZE_MAX / item_size) {
-        return NULL;
-    }
-    return allocator->allocate(allocator->context, (size_t)count * item_size);
+    const bool fits = (uint64_t)count <= SIZE_MAX / item_size;
+    return fits ? allocator->allocate(allocator->context, (size_t)count * item_size) : NULL;
 }
 
 void cpr_release(const cpr_allocator *allocator, void *memory, int64_t count, size_t item_size) {

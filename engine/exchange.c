@@ -64,20 +64,32 @@ static cpr_status check_ranks(const exchange *x, cpr_error *error) {
     return CPR_OK;
 }
 
+/* A fact as `rank` has it and as it ought to be. */
+typedef struct fact {
+    int64_t got, wanted;
+} fact;
+
+static cpr_status check_facts(const fact *facts, size_t count, int64_t rank, cpr_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (facts[i].got != facts[i].wanted) {
+            return cpr_fail(error, CPR_DIVERGENT_METADATA, rank, facts[i].got, facts[i].wanted);
+        }
+    }
+    return CPR_OK;
+}
+
 static cpr_status check_metadata(const exchange *x, cpr_error *error) {
     const cpr_route *first = x->routes[0];
     for (int64_t r = 1; r < x->ranks; r++) {
         const cpr_route *route = x->routes[r];
-        const int64_t fields[][2] = {
-            {route->source, first->source},
-            {route->target, first->target},
+        const fact facts[] = {
+            {(int)route->source, (int)first->source},
+            {(int)route->target, (int)first->target},
             {route->total_tokens, first->total_tokens},
             {(int64_t)route->boundaries_digest, (int64_t)first->boundaries_digest},
         };
-        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-            if (fields[i][0] != fields[i][1]) {
-                return cpr_fail(error, CPR_DIVERGENT_METADATA, r, fields[i][0], fields[i][1]);
-            }
+        if (check_facts(facts, sizeof facts / sizeof facts[0], r, error) != CPR_OK) {
+            return error->status;
         }
     }
     return CPR_OK;
@@ -107,20 +119,18 @@ static cpr_status check_split(const exchange *x, int64_t sender, int64_t receive
 static cpr_status check_runs(const exchange *x, int64_t sender, int64_t receiver, cpr_error *error) {
     const cpr_message sent = sent_between(x, sender, receiver);
     const cpr_message received = received_between(x, sender, receiver);
-    if (sent.count != received.count) {
-        return cpr_fail(error, CPR_DIVERGENT_METADATA, receiver, received.count, sent.count);
+    const fact counts = {received.count, sent.count};
+    if (check_facts(&counts, 1, receiver, error) != CPR_OK) {
+        return error->status;
     }
     for (int64_t i = 0; i < sent.count; i++) {
-        const cpr_run *there = &sent.runs[i];
-        const cpr_run *here = &received.runs[i];
-        if (here->source_row != there->source_row) {
-            return cpr_fail(error, CPR_DIVERGENT_METADATA, receiver, here->source_row, there->source_row);
-        }
-        if (here->target_row != there->target_row) {
-            return cpr_fail(error, CPR_DIVERGENT_METADATA, receiver, here->target_row, there->target_row);
-        }
-        if (here->length != there->length) {
-            return cpr_fail(error, CPR_DIVERGENT_METADATA, receiver, here->length, there->length);
+        const fact facts[] = {
+            {received.runs[i].source_row, sent.runs[i].source_row},
+            {received.runs[i].target_row, sent.runs[i].target_row},
+            {received.runs[i].length, sent.runs[i].length},
+        };
+        if (check_facts(facts, sizeof facts / sizeof facts[0], receiver, error) != CPR_OK) {
+            return error->status;
         }
     }
     return CPR_OK;
@@ -140,7 +150,8 @@ static cpr_status check_messages(const exchange *x, message_rule *rule, cpr_erro
 static cpr_status check_layouts(const exchange *x, cpr_error *error) {
     for (int64_t r = 0; r < x->ranks; r++) {
         if (x->sources[r].layout != x->routes[r]->source) {
-            return cpr_fail(error, CPR_LAYOUT_MISMATCH, r, x->sources[r].layout, x->routes[r]->source);
+            return cpr_fail(error, CPR_LAYOUT_MISMATCH, r, (int)x->sources[r].layout,
+                            (int)x->routes[r]->source);
         }
     }
     return CPR_OK;

@@ -32,7 +32,7 @@ cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype
     cpr_error unwanted;
     cpr_error *outcome = wanted_or(error, &unwanted);
     if (dtype != CPR_INT32 && dtype != CPR_INT64) {
-        return cpr_fail(outcome, CPR_DTYPE, -1, dtype, CPR_INT64);
+        return cpr_fail(outcome, CPR_DTYPE, -1, (int)dtype, CPR_INT64);
     }
     if (count != list->rows) {
         return cpr_fail(outcome, CPR_TOTAL_MISMATCH, -1, count, list->rows);

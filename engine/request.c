@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules for requests, in the order in which they are applied. Each takes for granted those before it. */
+/*
+ * The rules for requests, in the order in which they are applied. Each takes for granted those before it.
+ * Enumerators are read as int: whether the type of an enumeration has a sign is up to the compiler.
+ */
 #include "request.h"
 
 #include "cu_seqlens.h"
@@ -20,7 +23,7 @@ static cpr_status check_geometry(cpr_geometry geometry, cpr_error *error) {
 }
 
 static cpr_status check_layouts(cpr_layout source, cpr_layout target, cpr_error *error) {
-    const int64_t layouts[] = {source, target};
+    const int layouts[] = {(int)source, (int)target};
     for (int64_t i = 0; i < 2; i++) {
         if (layouts[i] < 0 || layouts[i] >= CPR_LAYOUT_COUNT) {
             return cpr_fail(error, CPR_BAD_LAYOUT, i, layouts[i], CPR_LAYOUT_COUNT);
@@ -31,10 +34,10 @@ static cpr_status check_layouts(cpr_layout source, cpr_layout target, cpr_error 
 
 static cpr_status check_readable(const cpr_cu_seqlens *cu_seqlens, cpr_error *error) {
     if (cu_seqlens->dtype != CPR_INT32 && cu_seqlens->dtype != CPR_INT64) {
-        return cpr_fail(error, CPR_DTYPE, -1, cu_seqlens->dtype, CPR_INT64);
+        return cpr_fail(error, CPR_DTYPE, -1, (int)cu_seqlens->dtype, CPR_INT64);
     }
     if (cu_seqlens->device != CPR_CPU) {
-        return cpr_fail(error, CPR_DEVICE, -1, cu_seqlens->device, CPR_CPU);
+        return cpr_fail(error, CPR_DEVICE, -1, (int)cu_seqlens->device, CPR_CPU);
     }
     if (cu_seqlens->data == NULL && cu_seqlens->count > 0) {
         return cpr_fail(error, CPR_DEVICE, -1, -1, CPR_CPU);

@@ -24,7 +24,7 @@ typedef struct status_words {
 static const status_words WORDS[] = {
     {CPR_OK, "ok", "no error", NULL, NULL, NULL},
     {CPR_BAD_CP_SIZE, "bad_cp_size", "the number of ranks is out of range", NULL, "cp_size", "limit"},
-    {CPR_BAD_RANK, "bad_rank", "the rank is not one of the group", "route", "cp_rank", "expected"},
+    {CPR_BAD_RANK, "bad_rank", "the rank is not one of the group", NULL, "cp_rank", "cp_size"},
     {CPR_BAD_LAYOUT, "bad_layout", "the layout is unknown", "argument", "value", "layouts"},
     {CPR_DTYPE, "dtype", "the type of the numbers is neither int32 nor int64", NULL, "dtype", "expected"},
     {CPR_DEVICE, "device", "the boundaries cannot be read on this device", NULL, "device", "expected"},
@@ -41,7 +41,7 @@ static const status_words WORDS[] = {
      "rows", "tp_size"},
     {CPR_OVERFLOW, "overflow", "a number does not fit its type or limit", NULL, "value", "largest that fits"},
     {CPR_NO_MEMORY, "no_memory", "memory ran out", NULL, NULL, NULL},
-    {CPR_SPLIT_MISMATCH, "split_mismatch", "split sizes disagree", "entry", "rows", "expected"},
+    {CPR_SPLIT_MISMATCH, "split_mismatch", "split sizes disagree", "entry", "got", "expected"},
     {CPR_DIVERGENT_METADATA, "divergent_metadata", "the ranks' routes were built from different requests",
      "rank", "value", "expected"},
     {CPR_LAYOUT_MISMATCH, "layout_mismatch", "a shard has another layout than the route", "rank", "layout",
@@ -53,6 +53,10 @@ static const status_words WORDS[] = {
 enum { WORDS_COUNT = sizeof WORDS / sizeof WORDS[0] };
 
 static const status_words UNKNOWN = {CPR_INTERNAL, "unknown", "unknown status", "index", "got", "wanted"};
+
+/* Of a route among others in an exchange. */
+static const status_words NOT_OF_THIS_RANK = {
+    CPR_BAD_RANK, "bad_rank", "the route is that of another rank or group", "route", "cp_rank", "expected"};
 
 static const status_words *words_of(cpr_status status) {
     for (int i = 0; i < WORDS_COUNT; i++) {
@@ -94,7 +98,8 @@ static detail detail_of(const char *separator, const char *label, int64_t value)
 }
 
 int cpr_error_format(const cpr_error *error, char *text, size_t size) {
-    const status_words *words = words_of(error->status);
+    const bool one_of_many = error->status == CPR_BAD_RANK && error->index != -1;
+    const status_words *words = one_of_many ? &NOT_OF_THIS_RANK : words_of(error->status);
     const char *index_label = error->index == -1 ? NULL : words->index;
     const detail index = detail_of(": ", index_label, error->index);
     const detail got = detail_of(index_label == NULL ? ": " : ", ", words->got, error->got);

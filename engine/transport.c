@@ -15,8 +15,9 @@ static int64_t largest_message(const cpr_run_list *list) {
     return largest;
 }
 
-static int64_t product_or_max(int64_t rows, int64_t row_width) {
-    return row_width != 0 && rows > INT64_MAX / row_width ? INT64_MAX : rows * row_width;
+/* Is rows * row_width at most `limit`? A negative width fits nowhere. */
+static bool product_fits(int64_t rows, int64_t row_width, int64_t limit) {
+    return row_width == 0 || (row_width > 0 && rows <= limit / row_width);
 }
 
 cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
@@ -29,6 +30,9 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
     if (cpr_request_validate(request, &total_tokens, outcome) != CPR_OK) {
         return outcome->status;
     }
+    if (count_bits < 8 || count_bits > 64) {
+        return cpr_fail(outcome, CPR_OVERFLOW, -1, count_bits, 64);
+    }
     int64_t rows = 0;
     for (int64_t rank = 0; rank < request->geometry.cp_size; rank++) {
         cpr_route *route;
@@ -40,9 +44,9 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
         rows = largest > rows ? largest : rows;
         cpr_route_free(route);
     }
-    const int64_t elements = product_or_max(rows, row_width);
     const int64_t largest_count = (int64_t)(UINT64_MAX >> (65 - count_bits));
-    if (elements > largest_count) {
+    if (!product_fits(rows, row_width, largest_count)) {
+        const int64_t elements = product_fits(rows, row_width, INT64_MAX) ? rows * row_width : INT64_MAX;
         return cpr_fail(outcome, CPR_OVERFLOW, -1, elements, largest_count);
     }
     return cpr_succeed(outcome);

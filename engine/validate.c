@@ -6,8 +6,8 @@
 /* A rule returns what is wrong, or NULL. */
 
 static const char *wrong_with_header(const cpr_route *route) {
-    const int64_t source = route->source;
-    const int64_t target = route->target;
+    const int source = (int)route->source;
+    const int target = (int)route->target;
     const cpr_geometry geometry = route->geometry;
     if (source < 0 || source >= CPR_LAYOUT_COUNT || target < 0 || target >= CPR_LAYOUT_COUNT) {
         return "a layout is unknown";
