@@ -193,7 +193,7 @@ static cpr_status make_route(const cpr_cache *cache, const cpr_route_request *re
     }
     entry->rows = entry->route->total_tokens;
     entry->bytes += cpr_route_shared_bytes(entry->route);
-    return CPR_OK;
+    return cpr_succeed(error);
 }
 
 static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *request, cache_entry *entry,
@@ -201,7 +201,7 @@ static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *re
     if (cpr_request_validate(request, &entry->rows, error) != CPR_OK) {
         return error->status;
     }
-    return ask->companion == NULL ? CPR_OK : cache_boundaries_agree(request, ask->companion, error);
+    return ask->companion == NULL ? cpr_succeed(error) : cache_boundaries_agree(request, ask->companion, error);
 }
 
 /* Contents that are the key are built from the copy in the entry, so that key and route belong together whatever is

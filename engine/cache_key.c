@@ -10,7 +10,7 @@ _Static_assert(sizeof(cache_question) == 3 * sizeof(int64_t) + 4 * sizeof(int32_
                "questions compare as bytes");
 
 bool cache_readable(const cpr_cu_seqlens *boundaries) {
-    return boundaries->data != NULL && boundaries->device == CPR_CPU;
+    return boundaries->device == CPR_CPU && (boundaries->data != NULL || boundaries->count < 1);
 }
 
 cpr_guard cache_guard_of(const cpr_tensor *tensor, cpr_guard guard) {

@@ -224,7 +224,6 @@ static void let_go(cache_store *store, cache_entry *entry, cache_entry **gone) {
         count_kept(store, entry, -1);
         ring_take(&entry->link);
         ring_add(&store->recent, &entry->link);
-        evict_for(store, 0, 0, gone);
     }
 }
 
@@ -240,6 +239,7 @@ void cache_store_release(cache_store *store, uint64_t handle, cache_entry **gone
         cpr_release(&store->allocator, capture, 1, sizeof *capture);
         let_go(store, entry, gone);
     }
+    evict_for(store, 0, 0, gone);
 }
 
 static void distrust_verdicts(cache_store *store, uint64_t handle, cache_entry **gone) {
