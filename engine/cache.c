@@ -201,7 +201,8 @@ static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *re
     if (cpr_request_validate(request, &entry->rows, error) != CPR_OK) {
         return error->status;
     }
-    return ask->companion == NULL ? cpr_succeed(error) : cache_boundaries_agree(request, ask->companion, error);
+    return ask->companion == NULL ? cpr_succeed(error)
+                                  : cache_boundaries_agree(request, ask->companion, error);
 }
 
 /* Contents that are the key are built from the copy in the entry, so that key and route belong together whatever is

@@ -1,64 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache_case.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define KIND(kind) (UINT32_C(1) << (kind))
 
 const cache_alphabet CACHE_ALPHABET_DRAWN = ~KIND(CACHE_COUNT);
 
-/* As often as they are listed, the simplest first. */
-static const cache_op_kind drawn_kinds[] = {
-    CACHE_GET,        CACHE_GET,     CACHE_GET,     CACHE_GET,   CACHE_GET,       CACHE_GET,     CACHE_GET,
-    CACHE_GET,        CACHE_WRITE,   CACHE_WRITE,   CACHE_WRITE, CACHE_RAW_WRITE, CACHE_NEW,     CACHE_NEW,
-    CACHE_NEW,        CACHE_NEW,     CACHE_VIEW,    CACHE_VIEW,  CACHE_FREE,      CACHE_FREE,    CACHE_REBIND,
-    CACHE_INVALIDATE, CACHE_CLONE,   CACHE_CAP,     CACHE_CLEAR, CACHE_PREBUILD,  CACHE_CAPTURE, CACHE_REPLAY,
-    CACHE_RELEASE,    CACHE_RESOLVE, CACHE_RESOLVE, CACHE_SET_VERSION,
+/* The simplest first. What lookups agree on is likely in all tables here, so that there is something to hit. */
+static const struct {
+    cache_op_kind kind;
+    uint8_t weight;
+} drawn_kinds[] = {
+    {CACHE_GET, 40},   {CACHE_WRITE, 4},     {CACHE_NEW, 5},        {CACHE_VIEW, 2},
+    {CACHE_FREE, 2},   {CACHE_RAW_WRITE, 2}, {CACHE_REBIND, 1},     {CACHE_SET_VERSION, 1},
+    {CACHE_CLONE, 1},  {CACHE_PREBUILD, 3},  {CACHE_RESOLVE, 5},    {CACHE_CAPTURE, 3},
+    {CACHE_REPLAY, 3}, {CACHE_RELEASE, 1},   {CACHE_INVALIDATE, 1}, {CACHE_CAP, 1},
+    {CACHE_CLEAR, 1},
 };
-enum { DRAWN_KINDS = sizeof drawn_kinds / sizeof *drawn_kinds };
+enum { KIND_WEIGHTS = 76 };
+static const uint8_t drawn_names[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3};
 
 enum { FIELDS = 4 };
 
-static const struct {
-    const char *name;
-    uint8_t most[FIELDS]; /* what its fields can be */
-} kinds[CACHE_OP_KINDS] = {
-    [CACHE_GET] = {"get", {3, 3, 24, 7}},
-    [CACHE_WRITE] = {"write", {3, 7}},
-    [CACHE_RAW_WRITE] = {"raw_write", {3, 7}},
-    [CACHE_NEW] = {"new", {14, 2, 5, 4}},
-    [CACHE_VIEW] = {"view", {3, 3, 5, 7}},
-    [CACHE_FREE] = {"free", {0}},
-    [CACHE_REBIND] = {"rebind", {14}},
-    [CACHE_SET_VERSION] = {"set_version", {3}},
-    [CACHE_CLONE] = {"clone", {3}},
-    [CACHE_INVALIDATE] = {"invalidate", {0}},
-    [CACHE_CAP] = {"cap", {3}},
-    [CACHE_CAPTURE] = {"capture", {3, 3, 24, 7}},
-    [CACHE_REPLAY] = {"replay", {0}},
-    [CACHE_RELEASE] = {"release", {0}},
-    [CACHE_PREBUILD] = {"prebuild", {3, 3, 24, 7}},
-    [CACHE_RESOLVE] = {"resolve", {4, 4, 4, 15}},
-    [CACHE_CLEAR] = {"clear", {0}},
-    [CACHE_COUNT] = {"count", {0}},
-};
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+#define LAST(table)  ((uint8_t)(COUNT(table) - 1))
 
 static const cpr_guard guards[] = {CPR_GUARD_DEFAULT, CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
 static const int64_t entry_bounds[] = {16, 1, 2, 3, 8};
-static const int64_t byte_bounds[] = {0, 2000, 4000, 16000};
+static const int64_t byte_bounds[] = {0, 0, 0, 0, 0, 2000, 4000, 16000};
 
-static const int64_t cp_sizes[] = {2, 4, 1, 3};
-static const int64_t row_counts[] = {CPR_ROWS_UNCHECKED, 16, 8, 24};
+static const int64_t cp_sizes[] = {2, 2, 2, 2, 4, 4, 1, 3};
+static const int64_t cp_ranks[] = {0, 0, 0, 0, 1, 1, 2, 3};
+/* Below it, a group is the first one and all else that is asked is the usual. */
+enum { USUAL = 12 };
+/* Zigzag to contiguous as often as not, its mirror mostly otherwise, and each other pair once. */
+enum { PAIRS = CPR_LAYOUT_COUNT * CPR_LAYOUT_COUNT, PAIR_FIELDS = 8 * (PAIRS - 2) };
+static const struct {
+    int64_t rows;
+    bool blind;
+} manners[] = {
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {CPR_ROWS_UNCHECKED, false},
+    {16, false},
+    {16, false},
+    {24, false},
+    {CPR_ROWS_UNCHECKED, true},
+    {16, true},
+};
+static const int64_t row_counts[] = {CPR_ROWS_UNCHECKED, CPR_ROWS_UNCHECKED, 16, 24};
+static const int64_t indices[] = {1, 1, 1, 2, 2, 0, 3};
 static const int64_t written[] = {8, 4, 16, 24, 0, 12, 6, 99};
 static const int64_t strides[] = {1, 2, 3, 0};
 static const int64_t caps[] = {8, 1, 2, 4};
-static const cpr_dtype dtypes[] = {CPR_INT32, CPR_INT64, CPR_FLOAT32};
+static const cpr_dtype dtypes[] = {CPR_INT32, CPR_INT32, CPR_INT32, CPR_INT32, CPR_INT32,
+                                   CPR_INT32, CPR_INT64, CPR_INT64, CPR_INT64, CPR_FLOAT32};
 static const struct {
     cpr_device device;
     int64_t index;
-} devices[] = {{CPR_CPU, -1}, {CPR_CUDA, 0}, {CPR_CUDA, 1}};
+    bool inference;
+} homes[] = {
+    {CPR_CPU, -1, false}, {CPR_CPU, -1, false}, {CPR_CPU, -1, false}, {CPR_CPU, -1, false},
+    {CPR_CPU, -1, false}, {CPR_CPU, -1, false}, {CPR_CPU, -1, false}, {CPR_CPU, -1, false},
+    {CPR_CPU, -1, false}, {CPR_CPU, -1, false}, {CPR_CUDA, 0, false}, {CPR_CUDA, 1, false},
+    {CPR_CPU, -1, true},  {CPR_CUDA, 0, true},
+};
+static const uint8_t names_or_none[] = {
+    CACHE_NO_NAME, CACHE_NO_NAME, CACHE_NO_NAME, CACHE_NO_NAME, 0, 1, 2, 3};
 
 /* Most are legal for two ranks and many for four; several share their number of entries, or their total. */
 static const struct {
@@ -67,19 +85,50 @@ static const struct {
 } contents[] = {
     {2, {0, 16}},
     {3, {0, 8, 16}},
+    {3, {0, 8, 16}},
+    {3, {0, 8, 16}},
     {2, {0, 8}},
     {3, {0, 8, 24}},
+    {3, {0, 8, 24}},
+    {3, {0, 16, 24}},
     {3, {0, 16, 24}},
     {3, {0, 4, 16}},
     {4, {0, 8, 8, 16}},
-    {5, {0, 99, 8, 99, 16}},
+    {4, {0, 8, 16, 24}},
+    {3, {0, 12, 16}},
     {6, {0, 0, 8, 8, 16, 24}},
+    {5, {0, 99, 8, 99, 16}},
     {3, {0, 6, 12}},
     {1, {0}},
     {3, {0, 16, 8}},
     {2, {8, 16}},
     {3, {0, 10, 16}},
-    {4, {0, 8, 16, 24}},
+};
+
+static const struct {
+    const char *name;
+    uint8_t most[FIELDS]; /* what its fields can be */
+} kinds[CACHE_OP_KINDS] = {
+    [CACHE_GET] = {"get", {USUAL + LAST(cp_sizes), LAST(cp_ranks), PAIR_FIELDS - 1, LAST(manners)}},
+    [CACHE_WRITE] = {"write", {LAST(indices), LAST(written)}},
+    [CACHE_RAW_WRITE] = {"raw_write", {LAST(indices), LAST(written)}},
+    [CACHE_NEW] = {"new", {LAST(contents), LAST(dtypes), LAST(homes), LAST(names_or_none)}},
+    [CACHE_VIEW] = {"view", {CACHE_NAMES_DRAWN - 1, 3, 5, 2 * COUNT(strides) - 1}},
+    [CACHE_FREE] = {"free", {0}},
+    [CACHE_REBIND] = {"rebind", {LAST(contents)}},
+    [CACHE_SET_VERSION] = {"set_version", {3}},
+    [CACHE_CLONE] = {"clone", {CACHE_NAMES_DRAWN - 1}},
+    [CACHE_INVALIDATE] = {"invalidate", {0}},
+    [CACHE_CAP] = {"cap", {LAST(caps)}},
+    [CACHE_CAPTURE] = {"capture", {USUAL + LAST(cp_sizes), LAST(cp_ranks), PAIR_FIELDS - 1, LAST(manners)}},
+    [CACHE_REPLAY] = {"replay", {0}},
+    [CACHE_RELEASE] = {"release", {0}},
+    [CACHE_PREBUILD] = {"prebuild", {USUAL + LAST(cp_sizes), LAST(cp_ranks), PAIR_FIELDS - 1, LAST(manners)}},
+    [CACHE_RESOLVE] = {"resolve",
+                       {LAST(names_or_none), LAST(names_or_none), LAST(names_or_none),
+                        2 * COUNT(cp_sizes) * COUNT(row_counts) - 1}},
+    [CACHE_CLEAR] = {"clear", {0}},
+    [CACHE_COUNT] = {"count", {0}},
 };
 
 const char *cache_op_name(cache_op_kind kind) {
@@ -99,17 +148,28 @@ bool cache_op_from_name(const char *name, cache_op_kind *kind) {
  * Operations from fields
  *----------------------------------------------------------------------------*/
 
+static int pair_of(uint8_t field) {
+    if (field < PAIR_FIELDS / 2)
+        return 0;
+    return field < PAIR_FIELDS - (PAIRS - 2) ? 1 : field - (PAIR_FIELDS - PAIRS);
+}
+
 static void set_question(cache_op *op, const uint8_t f[FIELDS]) {
-    /* Zigzag to contiguous first, then its mirror: the pairs of real life. */
-    static const cpr_layout order[] = {CPR_ZIGZAG, CPR_CONTIGUOUS, CPR_PER_SEQUENCE_CONTIGUOUS, CPR_FLAT_ZIGZAG,
-                                       CPR_HEADS_THEN_TAILS};
-    const int from = f[2] % CPR_LAYOUT_COUNT;
-    const int to = (1 - from + f[2] / CPR_LAYOUT_COUNT + CPR_LAYOUT_COUNT) % CPR_LAYOUT_COUNT;
-    op->geometry = (cpr_geometry){.cp_size = cp_sizes[f[0]], .cp_rank = f[1]};
+    if (f[0] < USUAL) {
+        const uint8_t usual[FIELDS] = {USUAL};
+        set_question(op, usual);
+        return;
+    }
+    static const cpr_layout order[] = {CPR_ZIGZAG, CPR_CONTIGUOUS, CPR_PER_SEQUENCE_CONTIGUOUS,
+                                       CPR_FLAT_ZIGZAG, CPR_HEADS_THEN_TAILS};
+    const int pair = pair_of(f[2]), from = pair % CPR_LAYOUT_COUNT;
+    const int64_t cp_size = cp_sizes[f[0] - USUAL], rank = cp_ranks[f[1]];
+    op->geometry =
+        (cpr_geometry){.cp_size = cp_size, .cp_rank = f[1] == LAST(cp_ranks) ? rank : rank % cp_size};
     op->source = order[from];
-    op->target = order[to];
-    op->rows = row_counts[f[3] % 4];
-    op->blind = f[3] / 4 != 0;
+    op->target = order[(1 - from + pair / CPR_LAYOUT_COUNT + CPR_LAYOUT_COUNT) % CPR_LAYOUT_COUNT];
+    op->rows = manners[f[3]].rows;
+    op->blind = manners[f[3]].blind;
 }
 
 static void set_data(cache_op *op, uint8_t which) {
@@ -117,34 +177,30 @@ static void set_data(cache_op *op, uint8_t which) {
     memcpy(op->data, contents[which].data, sizeof contents[which].data);
 }
 
-static uint8_t name_or_none(uint8_t field) {
-    return field == 0 ? CACHE_NO_NAME : (uint8_t)(field - 1);
-}
-
 static void set_new(cache_op *op, const uint8_t f[FIELDS]) {
     set_data(op, f[0]);
     op->dtype = dtypes[f[1]];
-    op->device = devices[f[2] % 3].device;
-    op->device_index = devices[f[2] % 3].index;
-    op->inference = f[2] / 3 != 0;
-    op->other = name_or_none(f[3]);
+    op->device = homes[f[2]].device;
+    op->device_index = homes[f[2]].index;
+    op->inference = homes[f[2]].inference;
+    op->other = names_or_none[f[3]];
 }
 
 static void set_view(cache_op *op, const uint8_t f[FIELDS]) {
     op->other = f[0];
     op->low = f[1];
     op->high = f[1] + 1 + f[2];
-    op->stride = strides[f[3] % 4];
-    op->dtype = f[3] / 4 ? CPR_FLOAT32 : (cpr_dtype)CACHE_SAME_DTYPE;
+    op->stride = strides[f[3] % COUNT(strides)];
+    op->dtype = f[3] / COUNT(strides) ? CPR_FLOAT32 : (cpr_dtype)CACHE_SAME_DTYPE;
 }
 
 static void set_resolve(cache_op *op, const uint8_t f[FIELDS]) {
-    op->q_padded = name_or_none(f[0]);
-    op->kv = name_or_none(f[1]);
-    op->kv_padded = name_or_none(f[2]);
-    op->geometry = (cpr_geometry){.cp_size = cp_sizes[f[3] % 4], .cp_rank = 0};
-    op->source = f[3] / 4 % 2 ? CPR_CONTIGUOUS : CPR_ZIGZAG;
-    op->rows = row_counts[f[3] / 8];
+    op->q_padded = names_or_none[f[0]];
+    op->kv = names_or_none[f[1]];
+    op->kv_padded = names_or_none[f[2]];
+    op->geometry = (cpr_geometry){.cp_size = cp_sizes[f[3] % COUNT(cp_sizes)], .cp_rank = 0};
+    op->rows = row_counts[f[3] / COUNT(cp_sizes) % COUNT(row_counts)];
+    op->source = f[3] / COUNT(cp_sizes) / COUNT(row_counts) ? CPR_CONTIGUOUS : CPR_ZIGZAG;
 }
 
 static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELDS], cache_op *op) {
@@ -160,7 +216,7 @@ static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELD
         break;
     case CACHE_WRITE:
     case CACHE_RAW_WRITE:
-        op->index = f[0];
+        op->index = indices[f[0]];
         op->value = written[f[1]];
         break;
     case CACHE_NEW:
@@ -193,14 +249,22 @@ static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELD
  * Drawing and encoding
  *----------------------------------------------------------------------------*/
 
-enum { MORE_MAX = 15, NAME_MAX = CACHE_NAMES_DRAWN - 1 };
+enum { MORE_MAX = 23 };
 
-static void draw_op(choices *from, cache_alphabet alphabet, cache_op *op) {
+static cache_op_kind kind_of(uint64_t choice) {
+    size_t i = 0;
+    while (choice >= drawn_kinds[i].weight)
+        choice -= drawn_kinds[i++].weight;
+    return drawn_kinds[i].kind;
+}
+
+/* A script begins with a tensor: before that there is nothing to do. */
+static void draw_op(choices *from, cache_alphabet alphabet, bool first, cache_op *op) {
     uint8_t fields[FIELDS];
-    cache_op_kind kind = drawn_kinds[choose(from, DRAWN_KINDS - 1)];
-    if (!(alphabet & KIND(kind)))
+    cache_op_kind kind = first ? CACHE_NEW : kind_of(choose(from, KIND_WEIGHTS - 1));
+    if (!first && !(alphabet & KIND(kind)))
         kind = CACHE_GET;
-    const uint8_t name = (uint8_t)choose(from, NAME_MAX);
+    const uint8_t name = first ? 0 : drawn_names[choose(from, LAST(drawn_names))];
     for (int i = 0; i < FIELDS; i++)
         fields[i] = (uint8_t)choose(from, kinds[kind].most[i]);
     op_of_fields(kind, name, fields, op);
@@ -214,19 +278,20 @@ static void name_drawn(cache_case *c) {
 }
 
 void cache_case_draw(choices *from, cache_alphabet alphabet, cache_case *c) {
-    c->guard = guards[choose(from, sizeof guards / sizeof *guards - 1)];
-    c->max_entries = entry_bounds[choose(from, sizeof entry_bounds / sizeof *entry_bounds - 1)];
-    c->max_bytes = byte_bounds[choose(from, sizeof byte_bounds / sizeof *byte_bounds - 1)];
+    c->guard = guards[choose(from, LAST(guards))];
+    c->max_entries = entry_bounds[choose(from, LAST(entry_bounds))];
+    c->max_bytes = byte_bounds[choose(from, LAST(byte_bounds))];
     c->op_count = 0;
     name_drawn(c);
     while (c->op_count < CACHE_OPS_DRAWN) {
         choice_record_begin(from);
         const bool more = choose(from, MORE_MAX) != 0;
         if (more)
-            draw_op(from, alphabet, &c->ops[c->op_count++]);
+            draw_op(from, alphabet, c->op_count == 0, &c->ops[c->op_count]);
         choice_record_end(from);
         if (!more)
             break;
+        c->op_count++;
     }
 }
 
@@ -262,13 +327,14 @@ static bool next_fields(const uint8_t most[FIELDS], uint8_t fields[FIELDS]) {
 
 static bool ops_equal(const cache_op *a, const cache_op *b) {
     return a->kind == b->kind && a->name == b->name && a->other == b->other && a->inference == b->inference &&
-           a->blind == b->blind && a->q_padded == b->q_padded && a->kv == b->kv && a->kv_padded == b->kv_padded &&
-           a->dtype == b->dtype && a->device == b->device && a->device_index == b->device_index &&
-           a->count == b->count && memcmp(a->data, b->data, (size_t)a->count * sizeof *a->data) == 0 &&
-           a->low == b->low && a->high == b->high && a->stride == b->stride && a->index == b->index &&
-           a->value == b->value && a->geometry.cp_size == b->geometry.cp_size &&
-           a->geometry.cp_rank == b->geometry.cp_rank && a->source == b->source && a->target == b->target &&
-           a->rows == b->rows && a->tp_size == b->tp_size && a->want == b->want && a->want_status == b->want_status;
+           a->blind == b->blind && a->q_padded == b->q_padded && a->kv == b->kv &&
+           a->kv_padded == b->kv_padded && a->dtype == b->dtype && a->device == b->device &&
+           a->device_index == b->device_index && a->count == b->count &&
+           memcmp(a->data, b->data, (size_t)a->count * sizeof *a->data) == 0 && a->low == b->low &&
+           a->high == b->high && a->stride == b->stride && a->index == b->index && a->value == b->value &&
+           a->geometry.cp_size == b->geometry.cp_size && a->geometry.cp_rank == b->geometry.cp_rank &&
+           a->source == b->source && a->target == b->target && a->rows == b->rows &&
+           a->tp_size == b->tp_size && a->want == b->want && a->want_status == b->want_status;
 }
 
 static bool find_fields(const cache_op *op, uint8_t fields[FIELDS]) {
@@ -283,15 +349,24 @@ static bool find_fields(const cache_op *op, uint8_t fields[FIELDS]) {
 }
 
 static bool put_kind(encoder *e, cache_op_kind kind) {
-    for (size_t i = 0; i < DRAWN_KINDS; i++)
-        if (drawn_kinds[i] == kind)
+    uint64_t choice = 0;
+    for (size_t i = 0; i < COUNT(drawn_kinds); choice += drawn_kinds[i++].weight)
+        if (drawn_kinds[i].kind == kind)
+            return put(e, choice);
+    return false;
+}
+
+static bool put_name(encoder *e, uint8_t name) {
+    for (size_t i = 0; i < COUNT(drawn_names); i++)
+        if (drawn_names[i] == name)
             return put(e, i);
     return false;
 }
 
-static bool put_op(encoder *e, const cache_op *op) {
+static bool put_op(encoder *e, bool first, const cache_op *op) {
     uint8_t fields[FIELDS];
-    if (op->name > NAME_MAX || !find_fields(op, fields) || !put(e, 1) || !put_kind(e, op->kind) || !put(e, op->name))
+    if (!find_fields(op, fields) || !put(e, 1) ||
+        (first ? op->kind != CACHE_NEW || op->name != 0 : !put_kind(e, op->kind) || !put_name(e, op->name)))
         return false;
     for (int i = 0; i < FIELDS; i++)
         if (!put(e, fields[i]))
@@ -300,7 +375,7 @@ static bool put_op(encoder *e, const cache_op *op) {
 }
 
 static bool put_guard(encoder *e, cpr_guard guard) {
-    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)
+    for (size_t i = 0; i < COUNT(guards); i++)
         if (guards[i] == guard)
             return put(e, i);
     return false;
@@ -309,11 +384,11 @@ static bool put_guard(encoder *e, cpr_guard guard) {
 bool cache_case_encode(const cache_case *c, uint8_t *bytes, size_t capacity, size_t *length) {
     encoder e = {.bytes = bytes, .capacity = capacity};
     if (c->op_count > CACHE_OPS_DRAWN || !put_guard(&e, c->guard) ||
-        !put_value(&e, entry_bounds, sizeof entry_bounds / sizeof *entry_bounds, c->max_entries) ||
-        !put_value(&e, byte_bounds, sizeof byte_bounds / sizeof *byte_bounds, c->max_bytes))
+        !put_value(&e, entry_bounds, COUNT(entry_bounds), c->max_entries) ||
+        !put_value(&e, byte_bounds, COUNT(byte_bounds), c->max_bytes))
         return false;
     for (int64_t i = 0; i < c->op_count; i++)
-        if (!put_op(&e, &c->ops[i]))
+        if (!put_op(&e, i == 0, &c->ops[i]))
             return false;
     if (c->op_count < CACHE_OPS_DRAWN && !put(&e, 0))
         return false;

@@ -47,12 +47,19 @@ typedef enum cache_op_kind {
     CACHE_OP_KINDS
 } cache_op_kind;
 
-typedef enum cache_want { CACHE_WANT_ANYTHING, CACHE_WANT_HIT, CACHE_WANT_MISS, CACHE_WANT_OK, CACHE_WANT_ERROR } cache_want;
+typedef enum cache_want {
+    CACHE_WANT_ANYTHING,
+    CACHE_WANT_HIT,
+    CACHE_WANT_MISS,
+    CACHE_WANT_OK,
+    CACHE_WANT_ERROR
+} cache_want;
 
 typedef struct cache_op {
     cache_op_kind kind;
     uint8_t name;
-    uint8_t other; /* view, clone: of that; new: reuses what that one had before it was freed, or CACHE_NO_NAME */
+    uint8_t
+        other; /* view, clone: of that; new: reuses what that one had before it was freed, or CACHE_NO_NAME */
     bool inference, blind;
     uint8_t q_padded, kv, kv_padded; /* resolve: names or CACHE_NO_NAME */
     cpr_dtype dtype;                 /* new, view */

@@ -19,7 +19,8 @@ typedef struct line {
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-static void add(line *l, const char *format, ...) {
+static void
+add(line *l, const char *format, ...) {
     const size_t used = (size_t)l->length < l->size ? (size_t)l->length : l->size;
     va_list details;
     va_start(details, format);
@@ -90,8 +91,8 @@ static void add_new(line *l, const cache_case *c, const cache_op *op) {
 }
 
 static void add_resolve(line *l, const cache_case *c, const cache_op *op) {
-    add(l, "  padded %s  kv %s  kv padded %s  cp %" PRId64 "  %s", name_of(c, op->q_padded), name_of(c, op->kv),
-        name_of(c, op->kv_padded), op->geometry.cp_size, cpr_layout_name(op->source));
+    add(l, "  padded %s  kv %s  kv padded %s  cp %" PRId64 "  %s", name_of(c, op->q_padded),
+        name_of(c, op->kv), name_of(c, op->kv_padded), op->geometry.cp_size, cpr_layout_name(op->source));
     add_rows(l, op);
 }
 
@@ -109,8 +110,8 @@ int cache_op_format(const cache_case *c, const cache_op *op, char *text, size_t 
     else if (op->kind == CACHE_WRITE || op->kind == CACHE_RAW_WRITE)
         add(&l, "[%" PRId64 "] = %" PRId64, op->index, op->value);
     else if (op->kind == CACHE_VIEW)
-        add(&l, " = %s[%" PRId64 ":%" PRId64 ":%" PRId64 "]%s", name_of(c, op->other), op->low, op->high, op->stride,
-            op->dtype == CPR_FLOAT32 ? " read as float32" : "");
+        add(&l, " = %s[%" PRId64 ":%" PRId64 ":%" PRId64 "]%s", name_of(c, op->other), op->low, op->high,
+            op->stride, op->dtype == CPR_FLOAT32 ? " read as float32" : "");
     else if (op->kind == CACHE_CLONE)
         add(&l, " = parameters of %s", name_of(c, op->other));
     else if (op->kind == CACHE_SET_VERSION || op->kind == CACHE_CAP || op->kind == CACHE_COUNT)
@@ -277,7 +278,8 @@ static void show(FILE *out, const void *subject, bool colour) {
 static void write_text(FILE *out, const void *subject, const char *law_id, const char *note) {
     const cache_case *c = subject;
     fprintf(out,
-            "{\"id\":\"\",\"source\":\"\",\"tag\":\"cache\",\"cu_seqlens\":[0],\"cp_size\":2,\"rank\":null,\"ops\":["
+            "{\"id\":\"\",\"source\":\"\",\"tag\":\"cache\",\"cu_seqlens\":[0],\"cp_size\":2,\"rank\":null,"
+            "\"ops\":["
             "{\"op\":\"guard\",\"v\":\"%s\"},{\"op\":\"cap\",\"n\":%" PRId64,
             guard_names[c->guard], c->max_entries);
     if (c->max_bytes)

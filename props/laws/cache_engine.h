@@ -6,10 +6,12 @@
 #include "cproute/cproute.h"
 
 typedef struct cache_engine {
-    cpr_status (*get)(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route, bool *hit, cpr_error *error);
+    cpr_status (*get)(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route, bool *hit,
+                      cpr_error *error);
     cpr_status (*prebuild)(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error);
     cpr_status (*resolve)(cpr_cache *cache, const cpr_packed_params *params, int64_t rows, int64_t cp_size,
-                          cpr_layout layout, cpr_guard guard, cpr_tensor *resolved, bool *hit, cpr_error *error);
+                          cpr_layout layout, cpr_guard guard, cpr_tensor *resolved, bool *hit,
+                          cpr_error *error);
     void (*invalidate)(cpr_cache *cache, uint64_t handle);
     void (*tensor_freed)(cpr_cache *cache, uint64_t handle);
     void (*capture_released)(cpr_cache *cache, uint64_t handle);

@@ -50,10 +50,10 @@ static bool same_object(const model_state *a, const model_state *b) {
 }
 
 static bool same_state(const model_state *a, const model_state *b) {
-    return same_object(a, b) &&
-           (!a->present || (a->storage == b->storage && a->version == b->version && a->offset == b->offset &&
-                            a->stride == b->stride && a->count == b->count && a->device_index == b->device_index &&
-                            a->device == b->device && a->dtype == b->dtype));
+    return same_object(a, b) && (!a->present || (a->storage == b->storage && a->version == b->version &&
+                                                 a->offset == b->offset && a->stride == b->stride &&
+                                                 a->count == b->count && a->device_index == b->device_index &&
+                                                 a->device == b->device && a->dtype == b->dtype));
 }
 
 static bool same_question(const model_question *a, const model_question *b) {
@@ -198,7 +198,8 @@ static model_entry entry_for(const world *w, const world_tensor *t, const cpr_lo
 
 /* Boundaries that could be a key of contents. */
 static bool legal_boundaries(const cpr_lookup *lookup, const model_contents *contents) {
-    if (!lookup->tensor.view.data || (lookup->tensor.view.dtype != CPR_INT32 && lookup->tensor.view.dtype != CPR_INT64))
+    if (!lookup->tensor.view.data ||
+        (lookup->tensor.view.dtype != CPR_INT32 && lookup->tensor.view.dtype != CPR_INT64))
         return false;
     for (int64_t i = 1; i < contents->count; i++)
         if (contents->entries[i] < contents->entries[i - 1])
@@ -220,8 +221,8 @@ static bool nothing_to_read_for_one(const cpr_lookup *lookup) {
            lookup->tensor.view.count > 0;
 }
 
-static void answer_hit(model *m, const model_entry *asked, model_entry *kept, const cpr_lookup *lookup, cpr_use use,
-                       model_answer *answer) {
+static void answer_hit(model *m, const model_entry *asked, model_entry *kept, const cpr_lookup *lookup,
+                       cpr_use use, model_answer *answer) {
     answer->stale = !contents_equal(&kept->contents, &asked->contents);
     answer->excused = answer->stale && blinded(kept, asked);
     if (use == CPR_USE_REPLAY && (kept->capturer_count == 0 || kept->route != lookup->captured)) {
@@ -286,7 +287,8 @@ model_answer model_prebuild(model *m, const world *w, const world_tensor *t, con
     if (nothing_to_read_for_one(lookup) ||
         (asked[0].question.guard == CPR_GUARD_VERSION && !lookup->tensor.has_generation))
         return answer;
-    const bool keyless = asked[0].question.guard == CPR_GUARD_CONTENT && !legal_boundaries(lookup, &asked[0].contents);
+    const bool keyless =
+        asked[0].question.guard == CPR_GUARD_CONTENT && !legal_boundaries(lookup, &asked[0].contents);
     bool missing[2] = {false, false};
     for (int i = 0; i < directions; i++) {
         const model_entry *kept = keyless ? NULL : find(m, &asked[i]);
@@ -351,10 +353,11 @@ static cpr_error difference(const world *w, const world_tensor *q, const world_t
     return a.count == b.count ? fine : (cpr_error){CPR_DIVERGENT_METADATA, -1, b.count - 1, a.count - 1};
 }
 
-model_answer model_resolve(model *m, const world *w, const model_params *tensors, const cpr_packed_params *params,
-                           const cpr_lookup *lookup) {
+model_answer model_resolve(model *m, const world *w, const model_params *tensors,
+                           const cpr_packed_params *params, const cpr_lookup *lookup) {
     model_answer answer = {.error = fine, .nothing = true};
-    const world_tensor *const all[MODEL_TENSORS] = {tensors->q, tensors->q_padded, tensors->kv, tensors->kv_padded};
+    const world_tensor *const all[MODEL_TENSORS] = {tensors->q, tensors->q_padded, tensors->kv,
+                                                    tensors->kv_padded};
     const world_tensor *q = tensors->q_padded ? tensors->q_padded : tensors->q;
     const world_tensor *kv = tensors->kv_padded ? tensors->kv_padded : tensors->kv;
     const cpr_tensor *kv_tensor = tensors->kv_padded ? &params->kv_padded : &params->kv;
@@ -372,7 +375,8 @@ model_answer model_resolve(model *m, const world *w, const model_params *tensors
         asked.kv = contents_of(w, kv);
     model_entry *kept = bypass ? NULL : find(m, &asked);
     if (kept && version) {
-        const bool stale = !contents_equal(&kept->contents, &asked.contents) || !contents_equal(&kept->kv, &asked.kv);
+        const bool stale =
+            !contents_equal(&kept->contents, &asked.contents) || !contents_equal(&kept->kv, &asked.kv);
         answer.excused = stale && blinded(kept, &asked);
         if (rows_differ(lookup, kept->rows)) {
             answer.error = (cpr_error){CPR_TOTAL_MISMATCH, -1, lookup->rows, kept->rows};
@@ -406,7 +410,8 @@ void model_invalidate(model *m, uint64_t identity) {
     for (int i = 0; i < m->count;) {
         bool trusted = false;
         for (int k = 0; k < m->entries[i].state_count; k++)
-            trusted = trusted || (m->entries[i].states[k].present && m->entries[i].states[k].identity == identity);
+            trusted =
+                trusted || (m->entries[i].states[k].present && m->entries[i].states[k].identity == identity);
         if (trusted)
             drop(m, i);
         else

@@ -61,10 +61,11 @@ typedef struct model {
 typedef struct model_answer {
     cpr_error error;
     bool hit;
-    bool nothing;       /* no route is handed out */
-    bool stale;         /* what is kept was made for other contents */
-    bool excused;       /* and the version guard could not see it */
-    cpr_route *oracle;  /* the right route for the true contents, NULL where there is none or it was not asked for */
+    bool nothing; /* no route is handed out */
+    bool stale;   /* what is kept was made for other contents */
+    bool excused; /* and the version guard could not see it */
+    cpr_route
+        *oracle; /* the right route for the true contents, NULL where there is none or it was not asked for */
     model_entry *entry; /* kept for it, if any; good until the next call */
 } model_answer;
 
@@ -78,8 +79,8 @@ model_answer model_prebuild(model *m, const world *w, const world_tensor *t, con
 typedef struct model_params {
     const world_tensor *q, *q_padded, *kv, *kv_padded; /* NULL: absent */
 } model_params;
-model_answer model_resolve(model *m, const world *w, const model_params *tensors, const cpr_packed_params *params,
-                           const cpr_lookup *lookup);
+model_answer model_resolve(model *m, const world *w, const model_params *tensors,
+                           const cpr_packed_params *params, const cpr_lookup *lookup);
 
 void model_invalidate(model *m, uint64_t identity);
 void model_freed(model *m, uint64_t identity);

@@ -54,8 +54,8 @@ static bool complain(const walk *k, unsigned what, const char *reason, const cha
 }
 
 static void error_text(const cpr_error *error, char text[96]) {
-    snprintf(text, 96, "%s %" PRId64 " | %" PRId64 " | %" PRId64, cpr_status_name(error->status), error->index,
-             error->got, error->wanted);
+    snprintf(text, 96, "%s %" PRId64 " | %" PRId64 " | %" PRId64, cpr_status_name(error->status),
+             error->index, error->got, error->wanted);
 }
 
 static bool errors_same(const cpr_error *a, const cpr_error *b) {
@@ -97,13 +97,14 @@ static void tensor_dies(void *context, uint64_t identity) {
 typedef cpr_status call_fn(walk *k, void *call, cpr_error *error);
 
 static bool stats_same(const cpr_cache_stats *a, const cpr_cache_stats *b) {
-    return a->hits == b->hits && a->misses == b->misses && a->builds == b->builds && a->bypasses == b->bypasses &&
-           a->checks == b->checks && a->evictions == b->evictions && a->entries == b->entries &&
-           a->captured == b->captured && a->bytes == b->bytes;
+    return a->hits == b->hits && a->misses == b->misses && a->builds == b->builds &&
+           a->bypasses == b->bypasses && a->checks == b->checks && a->evictions == b->evictions &&
+           a->entries == b->entries && a->captured == b->captured && a->bytes == b->bytes;
 }
 
 /* Once allocation `which` has failed. Returns whether to try the next. */
-static bool failed_well(walk *k, const cpr_cache_stats *before, uint64_t live_blocks, const cpr_error *error) {
+static bool failed_well(walk *k, const cpr_cache_stats *before, uint64_t live_blocks,
+                        const cpr_error *error) {
     const cpr_error wanted = {CPR_NO_MEMORY, -1, 0, 0};
     const cpr_cache_stats after = cpr_cache_get_stats(k->cache);
     if (!errors_same(error, &wanted))
@@ -160,8 +161,8 @@ typedef struct resolve_call {
 
 static cpr_status call_resolve(walk *k, void *arguments, cpr_error *error) {
     resolve_call *r = arguments;
-    return k->options->engine->resolve(k->cache, &r->params, r->op->rows, r->op->geometry.cp_size, r->op->source,
-                                       k->guard, &r->resolved, &r->hit, error);
+    return k->options->engine->resolve(k->cache, &r->params, r->op->rows, r->op->geometry.cp_size,
+                                       r->op->source, k->guard, &r->resolved, &r->hit, error);
 }
 
 /*------------------------------------------------------------------------------
@@ -241,7 +242,8 @@ static bool judge_with_model(walk *k, const world_tensor *t, const get_call *got
     if (!judge_hit(k, WATCH_HITS | captures, got->hit, right->hit))
         return false;
     if (right->nothing)
-        return !got->route || complain(k, WATCH_ANSWERS, "a route where there is nothing to exchange", "one rank");
+        return !got->route ||
+               complain(k, WATCH_ANSWERS, "a route where there is nothing to exchange", "one rank");
     if (!got->route)
         return complain(k, WATCH_ANSWERS, "no route is handed out", "it succeeded");
     const bool known = right->hit && !right->stale && right->entry->route == got->route;
@@ -354,7 +356,8 @@ typedef struct resolve_views {
     world_view items[MODEL_TENSORS];
 } resolve_views;
 
-static bool make_views(const walk *k, const world_tensor *const tensors[MODEL_TENSORS], resolve_views *views) {
+static bool make_views(const walk *k, const world_tensor *const tensors[MODEL_TENSORS],
+                       resolve_views *views) {
     memset(views, 0, sizeof *views);
     for (int i = 0; i < MODEL_TENSORS; i++)
         if (tensors[i] && !world_view_make(&k->w, tensors[i], false, &views->items[i]))
@@ -362,8 +365,10 @@ static bool make_views(const walk *k, const world_tensor *const tensors[MODEL_TE
     return true;
 }
 
-static bool judge_resolve(walk *k, const resolve_call *r, const model_params *tensors, const world_tensor *chosen) {
-    cpr_lookup lookup = cache_lookup_of(r->op, tensors->q_padded ? &r->params.q_padded : &r->params.q, k->guard);
+static bool judge_resolve(walk *k, const resolve_call *r, const model_params *tensors,
+                          const world_tensor *chosen) {
+    cpr_lookup lookup =
+        cache_lookup_of(r->op, tensors->q_padded ? &r->params.q_padded : &r->params.q, k->guard);
     lookup.target = lookup.source;
     const model_answer right = model_resolve(&k->m, &k->w, tensors, &r->params, &lookup);
     if (right.excused)
@@ -384,7 +389,8 @@ static bool step_resolve(walk *k, const cache_op *op) {
         .kv = world_named(&k->w, op->kv),
         .kv_padded = world_named(&k->w, op->kv_padded),
     };
-    const world_tensor *const all[MODEL_TENSORS] = {tensors.q, tensors.q_padded, tensors.kv, tensors.kv_padded};
+    const world_tensor *const all[MODEL_TENSORS] = {tensors.q, tensors.q_padded, tensors.kv,
+                                                    tensors.kv_padded};
     const world_tensor *chosen = tensors.q_padded ? tensors.q_padded : tensors.q;
     resolve_views views;
     bool good = make_views(k, all, &views);
@@ -406,7 +412,8 @@ static bool step_resolve(walk *k, const cache_op *op) {
     }
     if (good && !chosen) {
         const cpr_error wanted = {CPR_EMPTY_CU_SEQLENS, -1, 0, 1};
-        good = errors_same(&k->seen.error, &wanted) || complain_of_errors(k, WATCH_VERDICTS, &k->seen.error, &wanted);
+        good = errors_same(&k->seen.error, &wanted) ||
+               complain_of_errors(k, WATCH_VERDICTS, &k->seen.error, &wanted);
     } else if (good && k->predicts) {
         good = judge_resolve(k, &r, &tensors, chosen);
     }
@@ -469,8 +476,8 @@ static bool judge_bounds(const walk *k) {
     const cpr_cache_stats *s = &k->seen.stats;
     char details[160];
     snprintf(details, sizeof details,
-             "%" PRId64 " entries (%" PRId64 " captured) of %" PRId64 ", %" PRId64 " bytes of %" PRId64, s->entries,
-             s->captured, k->max_entries, s->bytes, k->max_bytes);
+             "%" PRId64 " entries (%" PRId64 " captured) of %" PRId64 ", %" PRId64 " bytes of %" PRId64,
+             s->entries, s->captured, k->max_entries, s->bytes, k->max_bytes);
     if (s->entries > k->max_entries && s->entries > s->captured)
         return complain(k, WATCH_BOUNDS, "more entries than the bound", details);
     if (k->max_bytes > 0 && s->bytes > k->max_bytes && s->entries > s->captured)
@@ -478,7 +485,8 @@ static bool judge_bounds(const walk *k) {
     if (s->bytes > (int64_t)k->books.live_bytes)
         return complain(k, WATCH_BOUNDS, "bytes are counted that are not there", details);
     if (k->held_wrongly)
-        return complain(k, WATCH_BOUNDS, "an identity is held wrongly", "after its tensor died, or dropped twice");
+        return complain(k, WATCH_BOUNDS, "an identity is held wrongly",
+                        "after its tensor died, or dropped twice");
     return true;
 }
 
@@ -486,23 +494,28 @@ static bool judge_counts(const walk *k) {
     const cpr_cache_stats *s = &k->seen.stats;
     const model *m = &k->m;
     char details[400];
-    if (!k->predicts || (s->hits == m->hits && s->misses == m->misses && s->builds == m->builds &&
-                         s->bypasses == m->bypasses && s->checks == m->checks && s->evictions == m->evictions &&
-                         s->entries == m->count && s->captured == model_captured(m)))
+    if (!k->predicts ||
+        (s->hits == m->hits && s->misses == m->misses && s->builds == m->builds &&
+         s->bypasses == m->bypasses && s->checks == m->checks && s->evictions == m->evictions &&
+         s->entries == m->count && s->captured == model_captured(m)))
         return true;
     snprintf(details, sizeof details,
              "hits %" PRIu64 "/%" PRIu64 " misses %" PRIu64 "/%" PRIu64 " builds %" PRIu64 "/%" PRIu64
              " bypasses %" PRIu64 "/%" PRIu64 " checks %" PRIu64 "/%" PRIu64 " evictions %" PRIu64 "/%" PRIu64
              " entries %" PRId64 "/%d captured %" PRId64 "/%" PRId64,
-             s->hits, m->hits, s->misses, m->misses, s->builds, m->builds, s->bypasses, m->bypasses, s->checks,
-             m->checks, s->evictions, m->evictions, s->entries, m->count, s->captured, model_captured(m));
+             s->hits, m->hits, s->misses, m->misses, s->builds, m->builds, s->bypasses, m->bypasses,
+             s->checks, m->checks, s->evictions, m->evictions, s->entries, m->count, s->captured,
+             model_captured(m));
     return complain(k, WATCH_HITS, "the counts are wrong (cache/model)", details);
 }
 
 static bool judge_want(const walk *k, const cache_op *op) {
     const cpr_status status = k->seen.error.status;
     char details[160];
-    snprintf(details, sizeof details, "it was %s", status != CPR_OK ? cpr_status_name(status) : k->seen.hit ? "a hit" : "a miss");
+    snprintf(details, sizeof details, "it was %s",
+             status != CPR_OK ? cpr_status_name(status)
+             : k->seen.hit    ? "a hit"
+                              : "a miss");
     if (op->kind == CACHE_COUNT && k->seen.stats.entries > op->value)
         return complain(k, WATCH_WANTS, "more entries than wanted", "");
     if (op->want == CACHE_WANT_ANYTHING)

@@ -17,7 +17,7 @@ typedef enum cache_watch {
     WATCH_BOUNDS = 4,   /* entries, memory and held identities */
     WATCH_CAPTURES = 8, /* captures and replays */
     WATCH_VERDICTS = 16,
-    WATCH_WANTS = 32,   /* what a text case wants of a step */
+    WATCH_WANTS = 32,    /* what a text case wants of a step */
     WATCH_NO_MEMORY = 64 /* every step is tried with each of its allocations failing first */
 } cache_watch;
 

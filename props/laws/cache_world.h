@@ -46,8 +46,8 @@ typedef struct world {
     world_tensor tensors[WORLD_TENSORS];
     world_storage storages[WORLD_TENSORS];
     world_counter counters[WORLD_TENSORS];
-    int named[CACHE_NAMES_MAX];           /* the tensor of a name, -1: none */
-    uint64_t params[CACHE_NAMES_MAX];     /* the parameters object of a name */
+    int named[CACHE_NAMES_MAX];            /* the tensor of a name, -1: none */
+    uint64_t params[CACHE_NAMES_MAX];      /* the parameters object of a name */
     uint64_t params_from[CACHE_NAMES_MAX]; /* the one that it is a clone of; 0: none */
     world_ghost ghosts[CACHE_NAMES_MAX];
     uint64_t last_identity, last_address, last_params;
