@@ -9,10 +9,9 @@ static cpr_error *wanted_or(cpr_error *error, cpr_error *unwanted) {
 
 static void write_rows32(const cpr_run_list *list, cpr_side side, int32_t *rows) {
     for (int64_t i = 0; i < list->count; i++) {
-        const int32_t first = (int32_t)cpr_run_local_row(&list->runs[i], side);
-        const int32_t length = (int32_t)list->runs[i].length;
-        for (int32_t k = 0; k < length; k++) {
-            *rows++ = first + k;
+        const int64_t first = cpr_run_local_row(&list->runs[i], side);
+        for (int64_t k = 0; k < list->runs[i].length; k++) {
+            *rows++ = (int32_t)(first + k);
         }
     }
 }

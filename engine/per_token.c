@@ -32,7 +32,7 @@ static cpr_error problem(cpr_status status, int64_t index, int64_t got, int64_t 
     return error;
 }
 
-static const cpr_error no_problem = {.status = CPR_OK};
+static const cpr_error no_problem = {.status = CPR_OK, .index = -1};
 
 static cpr_error judge_geometry(cpr_geometry geometry) {
     if (geometry.cp_size <= 0)
@@ -381,15 +381,13 @@ static cpr_route *route_make(const cpr_route_request *request, cpr_allocator mem
 
 cpr_status cpr_build_per_token(const cpr_route_request *request, const cpr_allocator *allocator,
                                cpr_route **route, cpr_error *error) {
-    cpr_error found = judge(request);
-    if (found.status == CPR_OK) {
-        cpr_route *made = route_make(request, *allocator);
-        if (made) {
-            *route = made;
-            return CPR_OK;
-        }
-        found = problem(CPR_NO_MEMORY, -1, 0, 0);
-    }
-    *error = found;
-    return found.status;
+    *error = judge(request);
+    if (error->status != CPR_OK)
+        return error->status;
+    cpr_route *made = route_make(request, *allocator);
+    if (made)
+        *route = made;
+    else
+        *error = problem(CPR_NO_MEMORY, -1, 0, 0);
+    return error->status;
 }

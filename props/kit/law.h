@@ -37,7 +37,7 @@ bool law_skip(verdict *v, const char *reason);
 typedef struct family {
     const char *name;
     size_t size;
-    void (*draw)(choices *choices, void *subject);            /* as fuzzers and random tests do */
+    void (*draw)(choices *choices, void *subject);             /* as fuzzers and random tests do */
     void (*show)(FILE *out, const void *subject, bool colour); /* a picture, within 80 columns */
     void (*write_text)(FILE *out, const void *subject, const char *law, const char *note); /* one line */
 } family;

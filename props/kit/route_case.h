@@ -30,8 +30,8 @@ typedef struct route_case {
     cpr_geometry geometry;
     cpr_layout source, target;
     int64_t tp_size;
-    uint64_t salt; /* free choice for laws: where to insert, what to damage, how wide a row is */
-    cpr_error expected; /* what every builder must answer; CPR_OK when legal */
+    uint64_t salt;       /* free choice for laws: where to insert, what to damage, how wide a row is */
+    cpr_error expected;  /* what every builder must answer; CPR_OK when legal */
     bool expected_known; /* false: a text case that states no error detail, only expected.status */
 } route_case;
 

@@ -15,13 +15,14 @@ typedef struct shrink_report {
     size_t attempts, successes;
 } shrink_report;
 
-/* bytes[0..*length) must fail; what they become fails too. Stops early after max_attempts. */
+/* bytes[0..*length) must fail; what they become fails too. `bytes` has room for CHOICE_LOG_BYTES: bytes are first written
+ * out as they were read, zeros past the end included. Stops early after max_attempts. */
 shrink_report shrink(uint8_t *bytes, size_t *length, still_fails_fn still_fails, void *context,
                      size_t max_attempts);
 
 /* The same for a law, staying with the reason of the first failure. With `isolate` every attempt runs in a process of its own, so that
  * crashes and hangs (over `timeout_s`) shrink too. */
-shrink_report shrink_law(const law *law, uint8_t *bytes, size_t *length, bool isolate,
-                         unsigned timeout_s, size_t max_attempts);
+shrink_report shrink_law(const law *law, uint8_t *bytes, size_t *length, bool isolate, unsigned timeout_s,
+                         size_t max_attempts);
 
 #endif

@@ -4,25 +4,23 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
-#define LIVE UINT64_C(0x6c6976652d626c6b)
-#define DEAD UINT64_C(0x646561642d626c6b)
-
-typedef struct ledger_block {
-    uint64_t state; /* bytes before the block; an underrun or a strange pointer shows in them */
+struct ledger_block {
+    struct ledger_block *next;
     size_t size;
     alignas(max_align_t) unsigned char bytes[];
-} ledger_block;
+};
 
 static void *ledger_allocate(void *context, size_t size) {
     ledger *books = context;
     books->zero_sized |= size == 0;
     if (++books->allocations == books->fail_at)
         return NULL;
-    ledger_block *block = malloc(sizeof *block + size);
+    struct ledger_block *block = malloc(sizeof *block + size);
     if (!block)
         return NULL;
-    block->state = LIVE;
+    block->next = books->live;
     block->size = size;
+    books->live = block;
     books->live_blocks++;
     books->live_bytes += size;
     if (books->live_bytes > books->peak_bytes)
@@ -30,21 +28,21 @@ static void *ledger_allocate(void *context, size_t size) {
     return block->bytes;
 }
 
+/* A pointer is believed only if it is found among the live ones, so a strange one is counted and not followed. */
 static void ledger_release(void *context, void *memory, size_t size) {
     ledger *books = context;
-    if (!memory) {
+    struct ledger_block **at = &books->live;
+    while (*at && (*at)->bytes != memory)
+        at = &(*at)->next;
+    if (!*at) {
         books->mistakes++;
         return;
     }
-    ledger_block *block = (ledger_block *)((unsigned char *)memory - offsetof(ledger_block, bytes));
-    if (block->state != LIVE) {
-        books->mistakes++;
-        return;
-    }
+    struct ledger_block *block = *at;
     books->mistakes += block->size != size;
     books->live_blocks--;
     books->live_bytes -= block->size;
-    block->state = DEAD;
+    *at = block->next;
     free(block);
 }
 
@@ -52,7 +50,16 @@ cpr_allocator ledger_allocator(ledger *books) {
     return (cpr_allocator){ledger_allocate, ledger_release, books};
 }
 
-bool ledger_settled(const ledger *books, const char *by_whom, verdict *v) {
+static void free_live(ledger *books) {
+    while (books->live) {
+        struct ledger_block *next = books->live->next;
+        free(books->live);
+        books->live = next;
+    }
+}
+
+bool ledger_settled(ledger *books, const char *by_whom, verdict *v) {
+    free_live(books);
     if (books->live_blocks != 0)
         return law_fail(v, "memory is leaked", "%s keeps %" PRIu64 " blocks, %zu bytes", by_whom,
                         books->live_blocks, books->live_bytes);

@@ -10,15 +10,15 @@ typedef struct ledger {
     uint64_t allocations;
     uint64_t live_blocks;
     size_t live_bytes, peak_bytes;
-    uint64_t
-        mistakes; /* released with another size than allocated, or never allocated, or written before its begin */
-    bool zero_sized; /* an allocation of 0 bytes was asked for, which the contract does not give */
+    uint64_t mistakes; /* released with another size than allocated, or not live */
+    bool zero_sized;   /* an allocation of 0 bytes was asked for, which the contract does not give */
+    struct ledger_block *live;
 } ledger;
 
 /* *books must outlive the allocator and all that it allocates. */
 cpr_allocator ledger_allocator(ledger *books);
 
-/* Fails the law unless everything was given back, and in the right way. */
-bool ledger_settled(const ledger *books, const char *by_whom, verdict *v);
+/* Closes the books: fails the law unless everything was given back, and in the right way, and frees what was not. */
+bool ledger_settled(ledger *books, const char *by_whom, verdict *v);
 
 #endif

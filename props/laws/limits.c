@@ -147,14 +147,19 @@ static bool is_frugal(const ledger *books, int64_t pieces, const char *what, ver
                     "%s takes %zu bytes for %" PRId64 " entries and runs", what, books->peak_bytes, pieces);
 }
 
-/* Tables of rows in int32 where rows go beyond: refused before anything is written, so no table is needed. */
-static bool refuses_narrow_rows(const giant *g, const cpr_route *route, cpr_side side, verdict *v) {
+/* Tables of a wrong size or dtype, and int32 where rows go beyond: refused before anything is written, so that no real
+ * table is needed. */
+static bool refuses_tables(const giant *g, const cpr_route *route, cpr_side side, verdict *v) {
     const int64_t count = oracle_rows(&g->pack);
     int64_t table = 0x5a5a5a5a;
     cpr_error error;
     cpr_status status = g->engine->rows(route, side, CPR_INT64, &table, count - 1, &error);
     if (!call_refused(status, &error, (cpr_error){CPR_TOTAL_MISMATCH, error.index, count - 1, count},
                       "rows of a wrong count", v))
+        return false;
+    status = g->engine->rows(route, side, CPR_FLOAT32, &table, count, &error);
+    if (!call_refused(status, &error, (cpr_error){CPR_DTYPE, -1, CPR_FLOAT32, CPR_INT64}, "rows in float32",
+                      v))
         return false;
     if (count - 1 > INT32_MAX) {
         status = g->engine->rows(route, side, CPR_INT32, &table, count, &error);
@@ -174,7 +179,7 @@ static bool judge_route(const giant *g, const cpr_route *route, const ledger *bo
            list_is_right(g, CPR_SEND, &route->send, v) && list_is_right(g, CPR_RECV, &route->recv, v) &&
            (g->engine->validate(route, NULL, &why) ||
             law_fail(v, "a built route does not validate", "%s", why)) &&
-           refuses_narrow_rows(g, route, CPR_SEND, v) && refuses_narrow_rows(g, route, CPR_RECV, v);
+           refuses_tables(g, route, CPR_SEND, v) && refuses_tables(g, route, CPR_RECV, v);
 }
 
 static bool builds(const giant *g, verdict *v) {
@@ -183,11 +188,10 @@ static bool builds(const giant *g, verdict *v) {
     cpr_route *route = NULL;
     cpr_error error;
     const cpr_status status = g->engine->build[BY_INTERVALS](&g->request, &allocator, &route, &error);
-    if (!call_ok(status, &error, "the builder", v))
-        return false;
-    const bool good = judge_route(g, route, &books, v);
-    cpr_route_free(route);
-    return good && ledger_settled(&books, "the builder", v);
+    const bool good = call_ok(status, &error, "the builder", v) && judge_route(g, route, &books, v);
+    if (status == CPR_OK)
+        cpr_route_free(route);
+    return ledger_settled(&books, "the builder", v) && good;
 }
 
 static bool intervals_are_right(const giant *g, cpr_layout layout, const cpr_intervals *list, verdict *v) {
@@ -215,29 +219,31 @@ static bool lists_intervals(const giant *g, cpr_layout layout, verdict *v) {
     cpr_error error;
     const cpr_status status = g->engine->layout_intervals(
         &g->request.cu_seqlens, total_of(g), g->request.geometry, layout, &allocator, &list, &error);
-    if (!call_ok(status, &error, "intervals of a layout", v))
-        return false;
-    const bool good = is_frugal(&books, g->entries + list->count, "layout_intervals", v) &&
+    const bool good = call_ok(status, &error, "intervals of a layout", v) &&
+                      is_frugal(&books, g->entries + list->count, "layout_intervals", v) &&
                       intervals_are_right(g, layout, list, v);
-    cpr_intervals_free(list);
-    return good && ledger_settled(&books, "layout_intervals", v);
+    if (status == CPR_OK)
+        cpr_intervals_free(list);
+    return ledger_settled(&books, "layout_intervals", v) && good;
+}
+
+static bool oracle_declines(const giant *g, builder by, verdict *v) {
+    const cpr_error wanted = {CPR_OVERFLOW, -1, total_of(g), CPR_ENUMERATION_MAX_TOKENS};
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_route *route = NULL;
+    cpr_error error;
+    const cpr_status status = g->engine->build[by](&g->request, &allocator, &route, &error);
+    bool good = call_refused(status, &error, wanted, builder_names[by], v);
+    if (good && books.allocations != 0)
+        good = law_fail(v, "an oracle allocates before it declines", "%s: %" PRIu64 " times",
+                        builder_names[by], books.allocations);
+    return ledger_settled(&books, builder_names[by], v) && good;
 }
 
 static bool oracles_decline(const giant *g, verdict *v) {
-    const cpr_error wanted = {CPR_OVERFLOW, -1, total_of(g), CPR_ENUMERATION_MAX_TOKENS};
-    for (int by = BY_DEFINITION; by < BUILDER_COUNT && total_of(g) > CPR_ENUMERATION_MAX_TOKENS; by++) {
-        ledger books = {0};
-        const cpr_allocator allocator = ledger_allocator(&books);
-        cpr_route *route = NULL;
-        cpr_error error;
-        const cpr_status status = g->engine->build[by](&g->request, &allocator, &route, &error);
-        if (!call_refused(status, &error, wanted, builder_names[by], v))
-            return false;
-        if (books.allocations != 0)
-            return law_fail(v, "an oracle allocates before it declines", "%s: %" PRIu64 " times",
-                            builder_names[by], books.allocations);
-    }
-    return true;
+    return total_of(g) <= CPR_ENUMERATION_MAX_TOKENS ||
+           (oracle_declines(g, BY_DEFINITION, v) && oracle_declines(g, PER_TOKEN, v));
 }
 
 /* Every builder refuses a request with exactly this; larger than the oracles take or not. */

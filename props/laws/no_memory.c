@@ -156,7 +156,7 @@ static bool try_until_success(const trial *t, try_fn *try, const char *name, ver
         ledger books = {.fail_at = k};
         const cpr_allocator allocator = ledger_allocator(&books);
         const attempt result = try(t, &allocator, v);
-        if (result == BROKE_THE_LAW || !ledger_settled(&books, name, v))
+        if (!ledger_settled(&books, name, v) || result == BROKE_THE_LAW)
             return false;
         const bool failed_one = books.allocations >= k;
         if (result == SUCCEEDED && failed_one)

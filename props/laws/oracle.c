@@ -120,7 +120,7 @@ int64_t oracle_token_at(const oracle_pack *pack, cpr_layout layout, oracle_place
         const int64_t row = place.row - (tail ? rows / 2 : 0);
         const stretch at = stretch_at(pack, layout, row, 2 * cp);
         const int64_t k = tail ? 2 * cp - 1 - place.rank : place.rank;
-        return at.begin + k * at.chunk + row - at.begin / (2 * cp);
+        return at.begin + k * at.chunk + (row - at.begin / (2 * cp));
     }
     const stretch at = stretch_at(pack, layout, place.row, cp);
     const int64_t in_stretch = place.row - at.begin / cp;

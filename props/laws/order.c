@@ -83,6 +83,21 @@ static bool runs_are_ordered(const cpr_run_list *list, cpr_side side, verdict *v
     return true;
 }
 
+static bool same_in_int32(const neighbourhood *n, const engine_under_test *engine, cpr_side side,
+                          const int64_t *rows, scratch *s, verdict *v) {
+    int32_t *narrow = scratch_bytes(s, (size_t)n->rows * sizeof *narrow);
+    int64_t *widened = scratch_int64(s, n->rows);
+    if (!narrow || !widened)
+        return subject_no_memory(v);
+    cpr_error error;
+    const cpr_status status = engine->rows(n->route, side, CPR_INT32, narrow, n->rows, &error);
+    if (!call_ok(status, &error, "rows in int32", v))
+        return false;
+    for (int64_t i = 0; i < n->rows; i++)
+        widened[i] = narrow[i];
+    return same_numbers(widened, "int32", rows, "int64", n->rows, "rows", "rows depend on their dtype", v);
+}
+
 static bool judge_side(const neighbourhood *n, const engine_under_test *engine, cpr_side side, scratch *s,
                        verdict *v) {
     int64_t *rows = scratch_int64(s, n->rows), *splits = scratch_int64(s, n->ranks);
@@ -95,7 +110,8 @@ static bool judge_side(const neighbourhood *n, const engine_under_test *engine, 
     status = engine->splits(n->route, side, splits, n->ranks, &error);
     if (!call_ok(status, &error, "splits", v))
         return false;
-    return rows_are_ordered(n, side, rows, v) && splits_group_the_rows(n, side, rows, splits, v) &&
+    return same_in_int32(n, engine, side, rows, s, v) && rows_are_ordered(n, side, rows, v) &&
+           splits_group_the_rows(n, side, rows, splits, v) &&
            runs_are_ordered(side == CPR_SEND ? &n->route->send : &n->route->recv, side, v);
 }
 

@@ -28,18 +28,18 @@ static void put_entry(unsigned char *at, cpr_dtype dtype, int64_t value) {
  * hold numbers that would be noticed. data == NULL without memory. */
 static cpr_cu_seqlens make_view(const route_case *c, view_form form, scratch *s) {
     const size_t width = entry_bytes(form.dtype);
-    const int64_t step = form.stride < 0 ? -form.stride : form.stride;
-    const int64_t places = 1 + (c->entries - 1) * (c->entries == 1 ? 0 : step);
+    /* From the only entry no step is taken, and its stride may be anything. */
+    const int64_t step = c->entries == 1 ? 0 : form.stride;
+    const int64_t reach = (c->entries - 1) * step;
+    const size_t places = 1 + (size_t)(reach < 0 ? -reach : reach);
     cpr_cu_seqlens view = {NULL, c->entries, form.stride, form.dtype, CPR_CPU};
-    unsigned char *block = scratch_bytes(s, form.misalignment + (size_t)places * width);
+    unsigned char *block = scratch_bytes(s, form.misalignment + places * width);
     if (!block)
         return view;
-    memset(block, 0xc3, form.misalignment + (size_t)places * width);
-    unsigned char *first = block + form.misalignment;
-    if (form.stride < 0 && c->entries > 1)
-        first += (size_t)(places - 1) * width;
+    memset(block, 0xc3, form.misalignment + places * width);
+    unsigned char *first = block + form.misalignment + (step < 0 ? (places - 1) * width : 0);
     for (int64_t i = 0; i < c->entries; i++)
-        put_entry(first + (i == 0 ? 0 : i * form.stride) * (int64_t)width, form.dtype, c->cu[i]);
+        put_entry(first + i * step * (int64_t)width, form.dtype, c->cu[i]);
     view.data = first;
     return view;
 }
@@ -67,7 +67,7 @@ static bool judge_view(const route_case *c, const engine_under_test *engine, bui
 
 static bool judge_strides(const route_case *c, const engine_under_test *engine, builder by, cpr_dtype dtype,
                           const cpr_route *wanted, verdict *v) {
-    /* No step is taken from the only entry, however wide it would be; none need be taken between equal ones. */
+    /* Between equal entries no step need be taken. */
     const bool equal = c->cu[c->entries - 1] == 0, alone = c->entries == 1;
     const struct {
         int64_t stride;

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A law that cannot fail proves nothing. Here engines with one bug each, most of them seen in public code, are given to the
+ * laws that should notice, and those must.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "laws/laws.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES_UNTIL_NOTICED = 20000, CASES_WITHOUT_ALARM = 300, LAWS_OF_AN_ALARM = 7 };
+
+/*==============================================================================
+ * MARK: - Bugs
+ *============================================================================*/
+
+typedef cpr_status build_fn(const cpr_route_request *request, const cpr_allocator *allocator,
+                            cpr_route **route, cpr_error *error);
+
+/* The route of `wrong`, labelled as that of `request`: the bug shows in the runs alone. Where only one of them is legal,
+ * the answer is the right one. */
+static cpr_status build_mistaken(const cpr_route_request *request, const cpr_route_request *wrong,
+                                 const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    cpr_route *right = NULL, *mistaken = NULL;
+    cpr_status status = cpr_route_build(request, allocator, &right, error);
+    if (status != CPR_OK)
+        return status;
+    if (cpr_route_build(wrong, allocator, &mistaken, NULL) != CPR_OK) {
+        *route = right;
+        return CPR_OK;
+    }
+    mistaken->source = right->source;
+    mistaken->target = right->target;
+    mistaken->geometry = right->geometry;
+    mistaken->boundaries_digest = right->boundaries_digest;
+    cpr_route_free(right);
+    *route = mistaken;
+    return CPR_OK;
+}
+
+static cpr_layout replaced(cpr_layout layout, cpr_layout from, cpr_layout to) {
+    return layout == from ? to : layout;
+}
+
+static cpr_status build_replacing(cpr_layout from, cpr_layout to, const cpr_route_request *request,
+                                  const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    cpr_route_request wrong = *request;
+    wrong.source = replaced(request->source, from, to);
+    wrong.target = replaced(request->target, from, to);
+    return build_mistaken(request, &wrong, allocator, route, error);
+}
+
+static cpr_status intervals_replacing(cpr_layout from, cpr_layout to, const cpr_cu_seqlens *cu_seqlens,
+                                      int64_t rows, cpr_geometry geometry, cpr_layout layout,
+                                      const cpr_allocator *allocator, cpr_intervals **intervals,
+                                      cpr_error *error) {
+    if (cpr_layout_intervals(cu_seqlens, rows, geometry, replaced(layout, from, to), allocator, intervals,
+                             error) == CPR_OK)
+        return CPR_OK;
+    return cpr_layout_intervals(cu_seqlens, rows, geometry, layout, allocator, intervals, error);
+}
+
+/* A layout that is taken for another one, by routes and by intervals. */
+#define MISTAKEN_LAYOUT(name, from, to)                                                                      \
+    static cpr_status build_##name(const cpr_route_request *request, const cpr_allocator *allocator,         \
+                                   cpr_route **route, cpr_error *error) {                                    \
+        return build_replacing(from, to, request, allocator, route, error);                                  \
+    }                                                                                                        \
+    static cpr_status intervals_##name(                                                                      \
+        const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry, cpr_layout layout,            \
+        const cpr_allocator *allocator, cpr_intervals **intervals, cpr_error *error) {                       \
+        return intervals_replacing(from, to, cu_seqlens, rows, geometry, layout, allocator, intervals,       \
+                                   error);                                                                   \
+    }
+MISTAKEN_LAYOUT(per_sequence, CPR_CONTIGUOUS, CPR_PER_SEQUENCE_CONTIGUOUS)
+MISTAKEN_LAYOUT(flat, CPR_ZIGZAG, CPR_FLAT_ZIGZAG)
+MISTAKEN_LAYOUT(heads_first, CPR_ZIGZAG, CPR_HEADS_THEN_TAILS)
+
+static cpr_status build_without_inner_boundaries(const cpr_route_request *request,
+                                                 const cpr_allocator *allocator, cpr_route **route,
+                                                 cpr_error *error) {
+    cpr_route *right = NULL;
+    const cpr_status status = cpr_route_build(request, allocator, &right, error);
+    if (status != CPR_OK)
+        return status;
+    const int64_t ends[] = {0, right->total_tokens};
+    cpr_route_free(right);
+    cpr_route_request wrong = *request;
+    wrong.cu_seqlens = cpr_cu_seqlens_int64(ends, 2);
+    return build_mistaken(request, &wrong, allocator, route, error);
+}
+
+static cpr_status build_last_rank_off_by_one(const cpr_route_request *request, const cpr_allocator *allocator,
+                                             cpr_route **route, cpr_error *error) {
+    cpr_route_request wrong = *request;
+    const cpr_geometry geometry = request->geometry;
+    if (geometry.cp_size > 1 && geometry.cp_rank == geometry.cp_size - 1)
+        wrong.geometry.cp_rank--;
+    return build_mistaken(request, &wrong, allocator, route, error);
+}
+
+static int by_peer_and_source(const void *a, const void *b) {
+    const cpr_run *x = a, *y = b;
+    if (x->peer != y->peer)
+        return x->peer < y->peer ? -1 : 1;
+    return (x->source_row > y->source_row) - (x->source_row < y->source_row);
+}
+
+static cpr_status build_in_source_order(const cpr_route_request *request, const cpr_allocator *allocator,
+                                        cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    if (status == CPR_OK && (*route)->total_tokens > 0) {
+        qsort((*route)->send.runs, (size_t)(*route)->send.count, sizeof(cpr_run), by_peer_and_source);
+        qsort((*route)->recv.runs, (size_t)(*route)->recv.count, sizeof(cpr_run), by_peer_and_source);
+    }
+    return status;
+}
+
+static cpr_status build_always_identity(const cpr_route_request *request, const cpr_allocator *allocator,
+                                        cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    if (status == CPR_OK)
+        (*route)->send.identity = (*route)->recv.identity = true;
+    return status;
+}
+
+/* Upstream takes rank -1 for the last one. */
+static cpr_status build_any_rank(const cpr_route_request *request, const cpr_allocator *allocator,
+                                 cpr_route **route, cpr_error *error) {
+    cpr_route_request lenient = *request;
+    const cpr_geometry geometry = request->geometry;
+    if (geometry.cp_size >= 1 && (geometry.cp_rank < 0 || geometry.cp_rank >= geometry.cp_size))
+        lenient.geometry.cp_rank = geometry.cp_size - 1;
+    return cpr_route_build(&lenient, allocator, route, error);
+}
+
+static cpr_status build_leaking_on_failure(const cpr_route_request *request, const cpr_allocator *allocator,
+                                           cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    if (status != CPR_OK && allocator)
+        allocator->allocate(allocator->context, 8);
+    return status;
+}
+
+static cpr_status build_releasing_wrong_size(const cpr_route_request *request, const cpr_allocator *allocator,
+                                             cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    void *memory = status != CPR_OK && allocator ? allocator->allocate(allocator->context, 16) : NULL;
+    if (memory)
+        allocator->release(allocator->context, memory, 8);
+    return status;
+}
+
+static cpr_status build_clearing_output(const cpr_route_request *request, const cpr_allocator *allocator,
+                                        cpr_route **route, cpr_error *error) {
+    *route = NULL;
+    return cpr_route_build(request, allocator, route, error);
+}
+
+static int64_t entry_of(const cpr_cu_seqlens *cu, int64_t i) {
+    int32_t narrow;
+    int64_t wide;
+    const char *at = (const char *)cu->data + i * cu->stride * (cu->dtype == CPR_INT32 ? 4 : 8);
+    if (cu->dtype == CPR_INT64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return narrow;
+}
+
+static cpr_status build_compacted_index(const cpr_route_request *request, const cpr_allocator *allocator,
+                                        cpr_route **route, cpr_error *error) {
+    cpr_error own;
+    cpr_error *detail = error ? error : &own;
+    const cpr_status status = cpr_route_build(request, allocator, route, detail);
+    if (status == CPR_NOT_DIVISIBLE_2CP) {
+        const cpr_cu_seqlens *cu = &request->cu_seqlens;
+        const int64_t sequence = detail->index;
+        for (int64_t i = 0; i < sequence; i++)
+            detail->index -= entry_of(cu, i) == entry_of(cu, i + 1);
+    }
+    return status;
+}
+
+/* Counts in int32, as with torch.int32 indices. */
+static cpr_status build_narrow(const cpr_route_request *request, const cpr_allocator *allocator,
+                               cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    for (int64_t i = 0; status == CPR_OK && i < (*route)->send.count; i++)
+        (*route)->send.runs[i].source_row &= INT32_MAX;
+    return status;
+}
+
+static cpr_status build_ignoring_wide_strides(const cpr_route_request *request,
+                                              const cpr_allocator *allocator, cpr_route **route,
+                                              cpr_error *error) {
+    cpr_route_request wrong = *request;
+    if (request->cu_seqlens.stride == 3)
+        wrong.cu_seqlens.stride = 2;
+    return cpr_route_build(&wrong, allocator, route, error);
+}
+
+/* A digest that depends on where the route lies, as one of a pointer would. The old route is still there when the new one is made, so
+ * that the place differs. */
+static cpr_status build_with_address_in_digest(const cpr_route_request *request,
+                                               const cpr_allocator *allocator, cpr_route **route,
+                                               cpr_error *error) {
+    static uint64_t routes_built;
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    if (status == CPR_OK)
+        (*route)->boundaries_digest += ++routes_built;
+    return status;
+}
+
+static cpr_status build_hashing_empties(const cpr_route_request *request, const cpr_allocator *allocator,
+                                        cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_route_build(request, allocator, route, error);
+    if (status == CPR_OK)
+        (*route)->boundaries_digest ^= (uint64_t)request->cu_seqlens.count;
+    return status;
+}
+
+static cpr_status build_allocating_first(const cpr_route_request *request, const cpr_allocator *allocator,
+                                         cpr_route **route, cpr_error *error) {
+    void *memory = allocator ? allocator->allocate(allocator->context, 8) : NULL;
+    if (memory)
+        allocator->release(allocator->context, memory, 8);
+    return cpr_route_build_definition(request, allocator, route, error);
+}
+
+static cpr_status splits_transposed(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
+                                    cpr_error *error) {
+    return cpr_route_splits(route, side == CPR_SEND ? CPR_RECV : CPR_SEND, splits, count, error);
+}
+
+static cpr_status splits_check_lenient(const cpr_route *route, cpr_side side, const int64_t *splits,
+                                       int64_t count, cpr_error *error) {
+    (void)route, (void)side, (void)splits, (void)count;
+    *error = (cpr_error){.status = CPR_OK, .index = -1};
+    return CPR_OK;
+}
+
+static cpr_status rows_unchecked(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
+                                 int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_route_rows(route, side, dtype, rows, count, error);
+    if (status != CPR_OVERFLOW)
+        return status;
+    *error = (cpr_error){.status = CPR_OK, .index = -1};
+    return CPR_OK;
+}
+
+static cpr_status rows_narrow_spoilt(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
+                                     int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_route_rows(route, side, dtype, rows, count, error);
+    if (status == CPR_OK && dtype == CPR_INT32 && count > 0)
+        ((int32_t *)rows)[count - 1] = 0;
+    return status;
+}
+
+static cpr_status rows_swapped_sides(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
+                                     int64_t count, cpr_error *error) {
+    return cpr_route_rows(route, side == CPR_SEND ? CPR_RECV : CPR_SEND, dtype, rows, count, error);
+}
+
+static bool equal_by_shape(const cpr_route *a, const cpr_route *b) {
+    return a->send.count == b->send.count && a->recv.count == b->recv.count;
+}
+
+static bool validate_nothing(const cpr_route *route, const cpr_allocator *allocator, const char **why) {
+    (void)route, (void)allocator, (void)why;
+    return true;
+}
+
+/* Counts rows and no more. */
+static bool validate_counts(const cpr_route *route, const cpr_allocator *allocator, const char **why) {
+    (void)allocator;
+    int64_t sent = 0;
+    for (int64_t i = 0; i < route->send.count; i++)
+        sent = (int64_t)((uint64_t)sent + (uint64_t)route->send.runs[i].length);
+    if (sent == route->send.rows)
+        return true;
+    if (why)
+        *why = "lengths do not add up";
+    return false;
+}
+
+static cpr_status exchange_without_tags(const cpr_route *const *routes, int64_t cp_size, size_t row_bytes,
+                                        const cpr_shard *sources, cpr_shard *targets,
+                                        const cpr_allocator *allocator, cpr_error *error) {
+    cpr_shard *tagged = malloc((size_t)cp_size * sizeof *tagged);
+    assert_non_null(tagged);
+    for (int64_t r = 0; r < cp_size; r++) {
+        tagged[r] = sources[r];
+        tagged[r].layout = routes[r]->source;
+    }
+    const cpr_status status =
+        cpr_exchange_host(routes, cp_size, row_bytes, tagged, targets, allocator, error);
+    free(tagged);
+    return status;
+}
+
+static cpr_status exchange_tagging_early(const cpr_route *const *routes, int64_t cp_size, size_t row_bytes,
+                                         const cpr_shard *sources, cpr_shard *targets,
+                                         const cpr_allocator *allocator, cpr_error *error) {
+    for (int64_t r = 0; r < cp_size; r++)
+        targets[r].layout = routes[r]->target;
+    return cpr_exchange_host(routes, cp_size, row_bytes, sources, targets, allocator, error);
+}
+
+/* Gathers where it should scatter: the same for half of all routes. */
+static void scatter_gathering(const cpr_route *route, size_t row_bytes, const void *message, void *target) {
+    const char *from = message;
+    char *to = target;
+    for (int64_t i = 0, row = 0; i < route->recv.count; i++)
+        for (int64_t k = 0; k < route->recv.runs[i].length; k++, row++)
+            memcpy(to + (size_t)row * row_bytes,
+                   from + (size_t)(route->recv.runs[i].target_row + k) * row_bytes, row_bytes);
+}
+
+static cpr_status transport_check_one_bit_less(const cpr_route_request *request, int64_t row_width,
+                                               int count_bits, const cpr_allocator *allocator,
+                                               cpr_error *error) {
+    return cpr_transport_check(request, row_width, count_bits > 8 ? count_bits - 1 : count_bits, allocator,
+                               error);
+}
+
+static bool dump_never_stopped(const cpr_route *route, cpr_dump_form form, cpr_write_fn write,
+                               void *context) {
+    cpr_route_dump(route, form, write, context);
+    return true;
+}
+
+static bool dump_other_side(const cpr_route *route, cpr_dump_form form, cpr_write_fn write, void *context) {
+    cpr_route swapped = *route;
+    swapped.send = route->recv;
+    swapped.recv = route->send;
+    return cpr_route_dump(&swapped, form, write, context);
+}
+
+static bool error_dump_without_index(int64_t rank, const cpr_error *error, cpr_write_fn write,
+                                     void *context) {
+    cpr_error vague = *error;
+    vague.index = -1;
+    return cpr_error_dump_json(rank, &vague, write, context);
+}
+
+/*==============================================================================
+ * MARK: - Alarms
+ *============================================================================*/
+
+/* What is planted replaces what the library has; NULL leaves it. A bug in one builder is for laws that compare them, the
+ * same bug in all of them for those that know better. */
+typedef struct alarm {
+    const char *bug;
+    build_fn *one_builder, *all_builders, *definition;
+    engine_under_test rest;
+    const char *noticed_by[LAWS_OF_AN_ALARM];
+} alarm;
+
+static const alarm alarms[] = {
+    {.bug = "contiguous taken for per_sequence_contiguous",
+     .all_builders = build_per_sequence,
+     .rest.layout_intervals = intervals_per_sequence,
+     .noticed_by = {"partition", "delivery", "splits", "order", "mirror", "round_trip"}},
+    {.bug = "zigzag taken for flat_zigzag",
+     .all_builders = build_flat,
+     .rest.layout_intervals = intervals_flat,
+     .noticed_by = {"partition", "delivery", "splits", "order", "round_trip"}},
+    {.bug = "zigzag taken for heads_then_tails",
+     .all_builders = build_heads_first,
+     .rest.layout_intervals = intervals_heads_first,
+     .noticed_by = {"partition", "delivery", "order", "mirror", "round_trip"}},
+    {.bug = "inner boundaries dropped",
+     .all_builders = build_without_inner_boundaries,
+     .noticed_by = {"delivery", "splits", "order", "round_trip"}},
+    {.bug = "one builder takes contiguous for per_sequence_contiguous",
+     .one_builder = build_per_sequence,
+     .noticed_by = {"equivalence"}},
+    {.bug = "one builder takes zigzag for flat_zigzag",
+     .one_builder = build_flat,
+     .noticed_by = {"equivalence"}},
+    {.bug = "one builder takes zigzag for heads_then_tails",
+     .one_builder = build_heads_first,
+     .noticed_by = {"equivalence"}},
+    {.bug = "one builder drops inner boundaries",
+     .one_builder = build_without_inner_boundaries,
+     .noticed_by = {"equivalence"}},
+    {.bug = "split tables transposed",
+     .rest.splits = splits_transposed,
+     .noticed_by = {"splits", "delivery"}},
+    {.bug = "rows of the other side",
+     .rest.rows = rows_swapped_sides,
+     .noticed_by = {"delivery", "order", "identity"}},
+    {.bug = "runs in source order",
+     .all_builders = build_in_source_order,
+     .noticed_by = {"order", "validation", "equivalence"}},
+    {.bug = "the last rank gets the route of the one before",
+     .all_builders = build_last_rank_off_by_one,
+     .noticed_by = {"delivery", "splits", "order", "round_trip"}},
+    {.bug = "one builder is off by one at the last rank",
+     .one_builder = build_last_rank_off_by_one,
+     .noticed_by = {"equivalence"}},
+    {.bug = "every list called an identity",
+     .all_builders = build_always_identity,
+     .noticed_by = {"identity", "validation", "equivalence"}},
+    {.bug = "any rank accepted",
+     .all_builders = build_any_rank,
+     .noticed_by = {"errors", "equivalence", "dump"}},
+    {.bug = "memory leaked on failure",
+     .all_builders = build_leaking_on_failure,
+     .noticed_by = {"errors", "no_memory"}},
+    {.bug = "memory released with a wrong size",
+     .all_builders = build_releasing_wrong_size,
+     .noticed_by = {"errors", "no_memory"}},
+    {.bug = "output cleared on failure",
+     .all_builders = build_clearing_output,
+     .noticed_by = {"errors", "no_memory"}},
+    {.bug = "sequences numbered without the empty ones",
+     .all_builders = build_compacted_index,
+     .noticed_by = {"errors", "equivalence", "empty_slots"}},
+    {.bug = "rows cut to 31 bits", .all_builders = build_narrow, .noticed_by = {"scale", "limits"}},
+    {.bug = "a stride taken for another",
+     .all_builders = build_ignoring_wide_strides,
+     .noticed_by = {"views"}},
+    {.bug = "a digest that nothing determines",
+     .all_builders = build_with_address_in_digest,
+     .noticed_by = {"determinism", "round_trip", "equivalence"}},
+    {.bug = "empty sequences in the digest",
+     .all_builders = build_hashing_empties,
+     .noticed_by = {"empty_slots"}},
+    {.bug = "an oracle allocates before it looks at the size",
+     .definition = build_allocating_first,
+     .noticed_by = {"limits"}},
+    {.bug = "all splits accepted", .rest.splits_check = splits_check_lenient, .noticed_by = {"splits"}},
+    {.bug = "rows beyond int32 accepted", .rest.rows = rows_unchecked, .noticed_by = {"limits"}},
+    {.bug = "rows in int32 spoilt at the end", .rest.rows = rows_narrow_spoilt, .noticed_by = {"order"}},
+    {.bug = "routes of one shape called equal", .rest.equal = equal_by_shape, .noticed_by = {"validation"}},
+    {.bug = "nothing validated", .rest.validate = validate_nothing, .noticed_by = {"validation"}},
+    {.bug = "only lengths validated", .rest.validate = validate_counts, .noticed_by = {"validation"}},
+    {.bug = "tags of shards ignored",
+     .rest.exchange_host = exchange_without_tags,
+     .noticed_by = {"round_trip"}},
+    {.bug = "targets tagged before the checks",
+     .rest.exchange_host = exchange_tagging_early,
+     .noticed_by = {"round_trip"}},
+    {.bug = "gathering for scattering", .rest.scatter = scatter_gathering, .noticed_by = {"delivery"}},
+    {.bug = "a transport with a bit less",
+     .rest.transport_check = transport_check_one_bit_less,
+     .noticed_by = {"limits"}},
+    {.bug = "a stopped dump that says it finished", .rest.dump = dump_never_stopped, .noticed_by = {"dump"}},
+    {.bug = "a dump with its sides swapped", .rest.dump = dump_other_side, .noticed_by = {"dump"}},
+    {.bug = "an error dumped without its index",
+     .rest.error_dump = error_dump_without_index,
+     .noticed_by = {"dump"}},
+};
+enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
+
+static engine_under_test plant(const alarm *a) {
+    engine_under_test engine = the_engine;
+    for (int by = 0; by < BUILDER_COUNT; by++)
+        if (a->all_builders)
+            engine.build[by] = a->all_builders;
+    if (a->one_builder)
+        engine.build[BY_INTERVALS] = a->one_builder;
+    if (a->definition)
+        engine.build[BY_DEFINITION] = a->definition;
+#define PLANT(function)                                                                                      \
+    if (a->rest.function)                                                                                    \
+    engine.function = a->rest.function
+    PLANT(layout_intervals);
+    PLANT(equal);
+    PLANT(validate);
+    PLANT(rows);
+    PLANT(splits);
+    PLANT(exchange_host);
+    PLANT(pack);
+    PLANT(scatter);
+    PLANT(splits_check);
+    PLANT(transport_check);
+    PLANT(dump);
+    PLANT(error_dump);
+#undef PLANT
+    return engine;
+}
+
+/*==============================================================================
+ * MARK: - Tests
+ *============================================================================*/
+
+static const struct {
+    const char *id;
+    void (*judge)(const route_case *c, const engine_under_test *engine, verdict *v);
+} judges[] = {
+#define LAW(id, family, meaning) {#id, judge_##id},
+#include "laws/laws.def"
+#undef LAW
+};
+enum { LAW_COUNT = sizeof judges / sizeof *judges };
+
+static verdict judge_case(size_t number, const engine_under_test *engine, uint64_t seed) {
+    static route_case c;
+    verdict v = {.outcome = LAW_PASSED};
+    choices from = choices_from_seed(seed, NULL);
+    route_case_draw(&from, &CASE_BOUNDS_DRAWN, &c);
+    judges[number].judge(&c, engine, &v);
+    return v;
+}
+
+static size_t law_index(const char *id) {
+    size_t number = 0;
+    while (number < LAW_COUNT && strcmp(judges[number].id, id) != 0)
+        number++;
+    assert_true(number < LAW_COUNT);
+    return number;
+}
+
+static void bug_is_noticed(void **state) {
+    const alarm *a = *state;
+    const engine_under_test engine = plant(a);
+    for (size_t i = 0; i < LAWS_OF_AN_ALARM && a->noticed_by[i]; i++) {
+        const size_t number = law_index(a->noticed_by[i]);
+        uint64_t seed = 0;
+        verdict v = {.outcome = LAW_PASSED};
+        for (; seed < CASES_UNTIL_NOTICED && v.outcome != LAW_FAILED; seed++)
+            v = judge_case(number, &engine, seed);
+        if (v.outcome != LAW_FAILED)
+            fail_msg("%s: law %s says nothing in %d cases", a->bug, a->noticed_by[i], CASES_UNTIL_NOTICED);
+        print_message("%s: law %s after %llu cases: %s (%s)\n", a->bug, a->noticed_by[i],
+                      (unsigned long long)seed, v.reason, v.details);
+    }
+}
+
+static void every_law_has_an_alarm(void **state) {
+    (void)state;
+    for (size_t number = 0; number < LAW_COUNT; number++) {
+        bool found = false;
+        for (size_t a = 0; a < ALARM_COUNT; a++)
+            for (size_t i = 0; i < LAWS_OF_AN_ALARM && alarms[a].noticed_by[i]; i++)
+                found |= strcmp(alarms[a].noticed_by[i], judges[number].id) == 0;
+        if (!found)
+            fail_msg("no planted bug shows that law %s can fail", judges[number].id);
+    }
+}
+
+static void no_false_alarm(void **state) {
+    (void)state;
+    for (size_t number = 0; number < LAW_COUNT; number++)
+        for (uint64_t seed = 0; seed < CASES_WITHOUT_ALARM; seed++) {
+            const verdict v = judge_case(number, &the_engine, seed);
+            if (v.outcome == LAW_FAILED)
+                fail_msg("law %s, seed %llu: %s (%s)", judges[number].id, (unsigned long long)seed, v.reason,
+                         v.details);
+        }
+}
+
+int main(void) {
+    struct CMUnitTest tests[ALARM_COUNT + 2] = {
+        cmocka_unit_test(every_law_has_an_alarm),
+        cmocka_unit_test(no_false_alarm),
+    };
+    for (size_t i = 0; i < ALARM_COUNT; i++)
+        tests[i + 2] = (struct CMUnitTest){
+            .name = alarms[i].bug, .test_func = bug_is_noticed, .initial_state = (void *)&alarms[i]};
+    return cmocka_run_group_tests_name("law alarms", tests, NULL, NULL);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text_case.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What reading one case has at hand. */
+typedef struct reader {
+    text_case *c;
+    char *mistake;
+    size_t size;
+} reader;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static bool
+mistaken(const reader *r, const char *format, ...) {
+    va_list details;
+    va_start(details, format);
+    vsnprintf(r->mistake, r->size, format, details);
+    va_end(details);
+    return false;
+}
+
+/*------------------------------------------------------------------------------
+ * Values
+ *----------------------------------------------------------------------------*/
+
+/* Takes the fields of an object, all of them: see json_unpack for the format. */
+static bool unpack(const reader *r, const char *where, json_t *object, const char *format, ...) {
+    json_error_t error;
+    va_list fields;
+    va_start(fields, format);
+    int failed = json_vunpack_ex(object, &error, JSON_STRICT, format, fields);
+    va_end(fields);
+    return !failed || mistaken(r, "%s: %s", where, error.text);
+}
+
+static bool numbers(const reader *r, const char *where, json_t *array, offsets *to) {
+    size_t i;
+    json_t *item;
+    offsets_free(to);
+    if (!json_is_array(array))
+        return mistaken(r, "%s: a list of numbers is wanted", where);
+    json_array_foreach(array, i, item) {
+        if (!json_is_number(item))
+            return mistaken(r, "%s: entry %zu is not a number", where, i);
+        to->fractions = to->fractions || json_is_real(item);
+        if (!int64_list_append(&to->list, json_is_integer(item) ? json_integer_value(item) : 0))
+            return mistaken(r, "out of memory");
+    }
+    return true;
+}
+
+/* "#7": the number 7 of something that numbers stand for. */
+static bool number_from_text(const char *text, int *number) {
+    int read, end = 0;
+    if (sscanf(text, "#%9d%n", &read, &end) != 1 || text[end])
+        return false;
+    *number = read;
+    return true;
+}
+
+bool layout_from_text(const char *name, cpr_layout *layout) {
+    int number;
+    if (cpr_layout_from_name(name, layout))
+        return true;
+    if (!number_from_text(name, &number))
+        return false;
+    *layout = (cpr_layout)number;
+    return true;
+}
+
+static cpr_dtype dtype_from_text(const char *name) {
+    int number = CPR_OTHER_DTYPE;
+    cpr_dtype dtype;
+    if (cpr_dtype_from_name(name, &dtype))
+        return dtype;
+    number_from_text(name, &number);
+    return (cpr_dtype)number;
+}
+
+/* A name that no layout has is legal in a case: the engine must refuse it. */
+static cpr_layout layout_or_unknown(const char *name) {
+    cpr_layout layout;
+    return layout_from_text(name, &layout) ? layout : CPR_LAYOUT_COUNT;
+}
+
+static cpr_device device_from_text(const char *name) {
+    int number = CPR_OTHER_DEVICE;
+    if (!strcmp(name, "cpu"))
+        return CPR_CPU;
+    if (!strncmp(name, "cuda", 4) && (name[4] == '\0' || name[4] == ':'))
+        return CPR_CUDA;
+    number_from_text(name, &number);
+    return (cpr_device)number;
+}
+
+static bool expectation(const reader *r, const char *text) {
+    static const char prefix[] = "error:";
+    if (!strcmp(text, "ok")) {
+        r->c->expect = CPR_OK;
+        return true;
+    }
+    if (!strncmp(text, prefix, sizeof prefix - 1) &&
+        cpr_status_from_name(text + sizeof prefix - 1, &r->c->expect) && r->c->expect != CPR_OK)
+        return true;
+    return mistaken(r, "expect: '%s' is neither ok nor error:KIND", text);
+}
+
+/*------------------------------------------------------------------------------
+ * Operations
+ *----------------------------------------------------------------------------*/
+
+static bool op_integer(const reader *r, json_t *op, int64_t *to) {
+    const char *name;
+    json_int_t n;
+    if (!unpack(r, "ops", op, "{s:s, s:I}", "op", &name, "n", &n))
+        return false;
+    *to = n;
+    return true;
+}
+
+static bool op_flag(const reader *r, json_t *op, bool *to) {
+    const char *name;
+    return *to = unpack(r, "ops", op, "{s:s}", "op", &name);
+}
+
+static bool op_name(const reader *r, json_t *op, const char *field, const char **value) {
+    const char *name;
+    return unpack(r, "ops", op, "{s:s, s:s}", "op", &name, field, value);
+}
+
+static bool op_offsets(const reader *r, json_t *op, offsets *to, bool *given) {
+    const char *name;
+    json_t *cu;
+    *given = true;
+    return unpack(r, "ops", op, "{s:s, s:o}", "op", &name, "cu", &cu) && numbers(r, name, cu, to);
+}
+
+static bool op_rank_numbers(const reader *r, json_t *op, const char *field, rank_numbers_list *to) {
+    const char *name;
+    json_int_t rank;
+    json_t *array;
+    if (!unpack(r, "ops", op, "{s:s, s:I, s:o}", "op", &name, "rank", &rank, field, &array))
+        return false;
+    if (to->count == TEXT_CASE_MAX_RANK_NUMBERS)
+        return mistaken(r, "ops: more than %d times %s", TEXT_CASE_MAX_RANK_NUMBERS, name);
+    if (rank < 0 || rank >= r->c->cp_size)
+        return mistaken(r, "ops: %s: there is no rank %" JSON_INTEGER_FORMAT, name, rank);
+    rank_numbers *next = &to->items[to->count++];
+    *next = (rank_numbers){.rank = rank, .numbers = OFFSETS_NONE};
+    return numbers(r, name, array, &next->numbers);
+}
+
+static bool op_layouts(const reader *r, json_t *op) {
+    const char *name, *from = "zigzag", *to = "contiguous";
+    if (!unpack(r, "ops", op, "{s:s, s?s, s?s}", "op", &name, "src", &from, "dst", &to))
+        return false;
+    r->c->from = layout_or_unknown(from);
+    r->c->to = layout_or_unknown(to);
+    return true;
+}
+
+static bool op_rows(const reader *r, json_t *op) {
+    return op_integer(r, op, &r->c->rows) &&
+           (r->c->rows != CPR_ROWS_UNCHECKED || mistaken(r, "ops: rows: the number stands for no number"));
+}
+
+/* The filler is for implementations that move tensors; here nothing reads beyond the last boundary. */
+static bool op_slack(const reader *r, json_t *op) {
+    const char *name;
+    json_t *fill = NULL;
+    if (!unpack(r, "ops", op, "{s:s, s?o}", "op", &name, "fill", &fill))
+        return false;
+    r->c->slack = true;
+    return !fill || (!json_is_array(fill) && !json_is_object(fill)) ||
+           mistaken(r, "ops: slack: fill is one value");
+}
+
+static bool op_real(const reader *r, json_t *op) {
+    return op_offsets(r, op, &r->c->real, &r->c->real_given) &&
+           (!r->c->real.fractions || mistaken(r, "ops: real: whole numbers are wanted"));
+}
+
+static bool op_tp(const reader *r, json_t *op) {
+    return op_integer(r, op, &r->c->tp_size);
+}
+
+static bool op_dtype(const reader *r, json_t *op) {
+    const char *value;
+    if (!op_name(r, op, "v", &value))
+        return false;
+    r->c->dtype_given = true;
+    r->c->dtype = dtype_from_text(value);
+    return true;
+}
+
+static bool op_device(const reader *r, json_t *op) {
+    const char *value;
+    if (!op_name(r, op, "v", &value))
+        return false;
+    r->c->device = device_from_text(value);
+    return true;
+}
+
+static bool op_kv(const reader *r, json_t *op) {
+    return op_offsets(r, op, &r->c->kv, &r->c->kv_given);
+}
+
+static bool op_successor(const reader *r, json_t *op) {
+    return op_flag(r, op, &r->c->successor);
+}
+
+static bool op_row_width(const reader *r, json_t *op) {
+    r->c->transport = true;
+    return op_integer(r, op, &r->c->row_width) &&
+           (r->c->row_width >= 0 || mistaken(r, "ops: row_width: it is below 0"));
+}
+
+static bool op_count_bits(const reader *r, json_t *op) {
+    r->c->transport = true;
+    return op_integer(r, op, &r->c->count_bits) && ((r->c->count_bits >= 8 && r->c->count_bits <= 64) ||
+                                                    mistaken(r, "ops: count_bits: 8 to 64 are wanted"));
+}
+
+static bool op_big(const reader *r, json_t *op) {
+    return op_flag(r, op, &r->c->big);
+}
+
+static bool op_rank_cu(const reader *r, json_t *op) {
+    return op_rank_numbers(r, op, "cu", &r->c->rank_cu);
+}
+
+static bool op_a2av(const reader *r, json_t *op) {
+    return op_flag(r, op, &r->c->a2av);
+}
+
+static bool op_splits(const reader *r, json_t *op) {
+    if (!op_rank_numbers(r, op, "send", &r->c->splits))
+        return false;
+    return !r->c->splits.items[r->c->splits.count - 1].numbers.fractions ||
+           mistaken(r, "ops: splits: whole numbers are wanted");
+}
+
+static bool op_shard(const reader *r, json_t *op) {
+    const char *layout;
+    r->c->shard_given = true;
+    if (!op_name(r, op, "layout", &layout))
+        return false;
+    r->c->shard = layout_or_unknown(layout);
+    return true;
+}
+
+static bool op_unshard(const reader *r, json_t *op) {
+    const char *layout;
+    r->c->unshard_given = true;
+    if (!op_name(r, op, "layout", &layout))
+        return false;
+    r->c->unshard = layout_or_unknown(layout);
+    return true;
+}
+
+static bool op_stride(const reader *r, json_t *op) {
+    return op_integer(r, op, &r->c->stride) &&
+           ((r->c->stride >= -64 && r->c->stride <= 64) || mistaken(r, "ops: stride: -64 to 64 are wanted"));
+}
+
+static bool op_salt(const reader *r, json_t *op) {
+    int64_t salt;
+    if (!op_integer(r, op, &salt))
+        return false;
+    r->c->salt = (uint64_t)salt;
+    return true;
+}
+
+/* Known, and not judged here; their fields are those of a cache. */
+static bool op_of_cache(const reader *r, json_t *op) {
+    (void)op;
+    r->c->needs = "needs the validity cache";
+    return true;
+}
+
+static const struct {
+    const char *name;
+    bool (*read)(const reader *r, json_t *op);
+} ops[] = {
+    {"layouts", op_layouts},
+    {"rows", op_rows},
+    {"slack", op_slack},
+    {"real", op_real},
+    {"tp", op_tp},
+    {"dtype", op_dtype},
+    {"device", op_device},
+    {"kv", op_kv},
+    {"successor", op_successor},
+    {"row_width", op_row_width},
+    {"count_bits", op_count_bits},
+    {"big", op_big},
+    {"rank_cu", op_rank_cu},
+    {"a2av", op_a2av},
+    {"splits", op_splits},
+    {"shard", op_shard},
+    {"unshard", op_unshard},
+    {"stride", op_stride},
+    {"salt", op_salt},
+    {"new", op_of_cache},
+    {"view", op_of_cache},
+    {"write", op_of_cache},
+    {"raw_write", op_of_cache},
+    {"set_version", op_of_cache},
+    {"rebind", op_of_cache},
+    {"free", op_of_cache},
+    {"invalidate", op_of_cache},
+    {"cap", op_of_cache},
+    {"count", op_of_cache},
+    {"capture", op_of_cache},
+    {"replay", op_of_cache},
+    {"get", op_of_cache},
+};
+
+static bool read_op(const reader *r, json_t *op) {
+    const char *name = json_string_value(json_object_get(op, "op"));
+    if (!name)
+        return mistaken(r, "ops: an operation without a name");
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (!strcmp(name, ops[i].name))
+            return ops[i].read(r, op);
+    return mistaken(r, "ops: there is no operation '%s'", name);
+}
+
+static bool read_ops(const reader *r, json_t *list) {
+    size_t i;
+    json_t *op;
+    if (!json_is_array(list))
+        return mistaken(r, "ops: a list is wanted");
+    json_array_foreach(list, i, op) {
+        if (!read_op(r, op))
+            return false;
+    }
+    if (r->c->shard_given != r->c->unshard_given)
+        return mistaken(r, "ops: shard and unshard go together");
+    return true;
+}
+
+/*------------------------------------------------------------------------------
+ * Cases
+ *----------------------------------------------------------------------------*/
+
+static bool read_rank(const reader *r, const json_t *rank) {
+    r->c->every_rank = !rank || json_is_null(rank);
+    r->c->rank = json_integer_value(rank);
+    return r->c->every_rank || json_is_integer(rank) || mistaken(r, "rank: a whole number or null is wanted");
+}
+
+static bool read_case(const reader *r, json_t *object) {
+    text_case *c = r->c;
+    const char *expect;
+    json_t *cu, *rank = NULL, *list = NULL;
+    json_int_t cp_size;
+    c->id = json_string_value(json_object_get(object, "id"));
+    if (!unpack(r, "fields", object, "{s:s, s?s, s?s, s?s, s?s, s:o, s:I, s?o, s?o, s:s, s?o}", "id", &c->id,
+                "source", &c->source, "tag", &c->tag, "note", &c->note, "law", &c->law, "cu_seqlens", &cu,
+                "cp_size", &cp_size, "rank", &rank, "ops", &list, "expect", &expect, "expected",
+                &c->expected))
+        return false;
+    c->cp_size = cp_size;
+    if (c->expected && !json_is_object(c->expected))
+        return mistaken(r, "expected: an object is wanted");
+    return numbers(r, "cu_seqlens", cu, &c->cu) && read_rank(r, rank) && expectation(r, expect) &&
+           (!list || read_ops(r, list));
+}
+
+bool text_case_parse(text_case *c, const char *line, size_t length, char *mistake, size_t size) {
+    *c = (text_case){
+        .cu = OFFSETS_NONE,
+        .from = CPR_ZIGZAG,
+        .to = CPR_CONTIGUOUS,
+        .rows = CPR_ROWS_UNCHECKED,
+        .real = OFFSETS_NONE,
+        .dtype = CPR_INT32,
+        .device = CPR_CPU,
+        .kv = OFFSETS_NONE,
+        .row_width = 1,
+        .count_bits = 64,
+        .stride = 1,
+    };
+    char why[256];
+    json_error_t error;
+    c->object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
+    if (!c->object) {
+        snprintf(mistake, size, "not JSON: column %d: %s", error.column, error.text);
+        return false;
+    }
+    reader r = {.c = c, .mistake = why, .size = sizeof why};
+    if (read_case(&r, c->object))
+        return true;
+    snprintf(mistake, size, "%s: %s", c->id ? c->id : "a case without an id", why);
+    text_case_free(c);
+    return false;
+}
+
+static void rank_numbers_free(rank_numbers_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        offsets_free(&list->items[i].numbers);
+}
+
+void text_case_free(text_case *c) {
+    offsets_free(&c->cu);
+    offsets_free(&c->real);
+    offsets_free(&c->kv);
+    rank_numbers_free(&c->rank_cu);
+    rank_numbers_free(&c->splits);
+    json_decref(c->object);
+}
+
+/*------------------------------------------------------------------------------
+ * For laws
+ *----------------------------------------------------------------------------*/
+
+bool text_case_error_details(const text_case *c, cpr_error *error) {
+    json_t *details = json_object_get(c->expected, "error");
+    json_int_t index, got, want;
+    if (!details || json_unpack(details, "{s:I, s:I, s:I}", "index", &index, "got", &got, "want", &want))
+        return false;
+    *error = (cpr_error){c->expect, index, got, want};
+    return true;
+}
+
+int64_t text_case_rows(const text_case *c, const offsets *o) {
+    return c->slack && c->rows >= offsets_tokens(o) ? CPR_ROWS_UNCHECKED : c->rows;
+}
+
+bool text_case_to_route_case(const text_case *c, int64_t rank, bool legal, route_case *to) {
+    if (c->cu.list.count > CASE_MAX_ENTRIES)
+        return false;
+    for (int64_t i = 0; i < c->cu.list.count; i++)
+        to->cu[i] = c->cu.list.items[i];
+    to->entries = c->cu.list.count;
+    to->stride = c->stride;
+    to->dtype = c->cu.fractions ? CPR_FLOAT64 : c->dtype;
+    to->device = c->device;
+    to->rows = text_case_rows(c, &c->cu);
+    to->geometry = (cpr_geometry){.cp_size = c->cp_size, .cp_rank = rank};
+    to->source = c->shard_given ? c->shard : c->from;
+    to->target = c->unshard_given ? c->unshard : c->to;
+    to->tp_size = c->tp_size;
+    to->salt = c->salt;
+    to->expected = (cpr_error){.status = CPR_OK};
+    to->expected_known = true;
+    if (!legal) {
+        to->expected.status = c->expect;
+        to->expected_known = text_case_error_details(c, &to->expected);
+    }
+    return true;
+}

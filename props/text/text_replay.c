@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text_replay.h"
+#include "text_answers.h"
+#include "text_outcome.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct {
+    const char *name;
+    text_builder_fn *build;
+} oracles[] = {{"per-token", cpr_route_build_per_token}, {"definition", cpr_route_build_definition}};
+
+static void describe(const cpr_error *error, char *text, size_t size) {
+    snprintf(text, size, "%s [%" PRId64 "] got %" PRId64 " want %" PRId64, cpr_status_name(error->status),
+             error->index, error->got, error->wanted);
+}
+
+static void fail_errors(verdict *v, const char *reason, const char *who, const cpr_error *got,
+                        const cpr_error *want) {
+    char got_text[128], want_text[128];
+    describe(got, got_text, sizeof got_text);
+    describe(want, want_text, sizeof want_text);
+    law_fail(v, reason, "%s: %s; against: %s", who, got_text, want_text);
+}
+
+/*------------------------------------------------------------------------------
+ * Three builders, every rank: one answer
+ *----------------------------------------------------------------------------*/
+
+static bool asked_of(const cpr_error *first, const text_case *c) {
+    return first->status != CPR_OK || text_case_is_enumerable(c);
+}
+
+static void judge_oracles(text_case *c, int64_t rank, const cpr_route *route, const cpr_error *answer,
+                          verdict *v) {
+    for (size_t i = 0; i < sizeof oracles / sizeof *oracles && asked_of(answer, c); i++) {
+        cpr_route *other = NULL;
+        cpr_error error;
+        text_case_route(c, oracles[i].build, rank, text_case_from(c), text_case_to(c), &other, &error);
+        if (!errors_equal(answer, &error))
+            fail_errors(v, "a builder gives another error than the interval builder", oracles[i].name, &error,
+                        answer);
+        else if (route && !cpr_route_equal(route, other))
+            law_fail(v, "a builder gives another route than the interval builder", "%s, rank %" PRId64,
+                     oracles[i].name, rank);
+        cpr_route_free(other);
+    }
+}
+
+static void judge_route(const cpr_route *route, verdict *v) {
+    const char *why = "";
+    if (!cpr_route_validate(route, NULL, &why))
+        law_fail(v, "the route does not validate", "rank %" PRId64 ": %s", route->geometry.cp_rank, why);
+}
+
+/* What all builders and ranks say about the route; where they differ, the verdict fails. */
+static cpr_error judge_builders(text_case *c, verdict *v) {
+    judged_ranks ranks = text_case_ranks(c);
+    cpr_error first = {CPR_OK, -1, 0, 0};
+    for (size_t i = 0; i < ranks.count && v->outcome != LAW_FAILED; i++) {
+        cpr_route *route = NULL;
+        cpr_error error;
+        text_case_route(c, cpr_route_build, ranks.items[i], text_case_from(c), text_case_to(c), &route,
+                        &error);
+        if (i == 0)
+            first = error;
+        else if (!errors_equal(&first, &error))
+            fail_errors(v, "ranks give different errors", "a later rank", &error, &first);
+        judge_oracles(c, ranks.items[i], route, &error, v);
+        if (route)
+            judge_route(route, v);
+        cpr_route_free(route);
+    }
+    return first;
+}
+
+static void judge_expectation(const text_case *c, const cpr_error *got, verdict *v) {
+    cpr_error want;
+    if (got->status != c->expect)
+        fail_errors(v, "not the outcome that is expected", "got", got, &(cpr_error){c->expect, -1, 0, 0});
+    else if (text_case_error_details(c, &want) && !errors_equal(got, &want))
+        fail_errors(v, "the error has other details", "got", got, &want);
+}
+
+/*------------------------------------------------------------------------------
+ * What a case says beside its route
+ *----------------------------------------------------------------------------*/
+
+static void judge_real(const text_case *c, verdict *v) {
+    const int64_list *real = &c->real.list, *padded = &c->cu.list;
+    if (!c->real_given)
+        return;
+    if (!real->count || real->items[0] != 0)
+        law_fail(v, "the real offsets do not begin with 0", "%" PRId64 " entries", real->count);
+    for (int64_t i = 1; i < real->count; i++) {
+        bool fits = i < padded->count && real->items[i] >= real->items[i - 1] &&
+                    real->items[i] - real->items[i - 1] <= padded->items[i] - padded->items[i - 1];
+        bool empty = i >= padded->count && real->items[i] == real->items[i - 1];
+        if (!fits && !empty)
+            law_fail(v, "the real offsets do not fit into the padded ones", "entry %" PRId64, i);
+    }
+}
+
+static bool cuts_every_sequence(cpr_layout layout) {
+    return layout == CPR_ZIGZAG || layout == CPR_PER_SEQUENCE_CONTIGUOUS || layout == CPR_HEADS_THEN_TAILS;
+}
+
+/* Where every rank has its part of every sequence, its local offsets are the boundaries divided by P. */
+static void judge_local_offsets(text_case *c, verdict *v) {
+    judged_ranks ranks = text_case_ranks(c);
+    if (!c->real_given || !cuts_every_sequence(text_case_from(c)) || !text_case_is_enumerable(c))
+        return;
+    for (size_t i = 0; i < ranks.count; i++) {
+        int64_list tokens = {0};
+        cpr_error error;
+        text_case_share(c, text_case_from(c), ranks.items[i], &tokens, &error);
+        for (int64_t k = 0; k < c->cu.list.count; k++) {
+            int64_t boundary = c->cu.list.items[k], before = 0;
+            for (int64_t t = 0; t < tokens.count; t++)
+                before += tokens.items[t] < boundary;
+            if (before != boundary / c->cp_size)
+                law_fail(v, "local offsets are not the boundaries divided by P",
+                         "rank %" PRId64 " boundary %" PRId64 ": got %" PRId64, ranks.items[i], k, before);
+        }
+        int64_list_free(&tokens);
+    }
+}
+
+/* Every real token but the first of a sequence is the successor of one row of one rank. */
+static void judge_successors(text_case *c, verdict *v) {
+    int64_t tokens = text_case_tokens(c);
+    if (!c->successor || !text_case_is_enumerable(c))
+        return;
+    unsigned char *owners = calloc((size_t)tokens + 1, 1);
+    if (!owners) {
+        law_fail(v, "out of memory", "%" PRId64 " tokens", tokens);
+        return;
+    }
+    for (int64_t rank = 0; rank < c->cp_size; rank++) {
+        int64_list share = {0};
+        cpr_error error;
+        text_case_share(c, text_case_from(c), rank, &share, &error);
+        for (int64_t i = 0; i < share.count; i++)
+            owners[share.items[i]]++;
+        int64_list_free(&share);
+    }
+    for (int64_t t = 0; t < tokens; t++)
+        if (owners[t] != 1)
+            law_fail(v, "a row has no successor, or several", "token %" PRId64 " has %d owners", t,
+                     owners[t]);
+    free(owners);
+}
+
+/*------------------------------------------------------------------------------
+ * Laws
+ *----------------------------------------------------------------------------*/
+
+enum { RANKS_FOR_LAWS = 3 };
+
+/* First, middle and last are enough: laws look at other ranks by themselves. */
+static size_t ranks_for_laws(const text_case *c, int64_t ranks[RANKS_FOR_LAWS]) {
+    judged_ranks all = text_case_ranks(c);
+    const size_t picks[RANKS_FOR_LAWS] = {0, all.count / 2, all.count - 1};
+    size_t count = 0;
+    for (size_t i = 0; i < RANKS_FOR_LAWS; i++)
+        if (i == 0 || picks[i] != picks[i - 1])
+            ranks[count++] = all.items[picks[i]];
+    return count;
+}
+
+static void judge_laws_at(const route_case *subject, verdict *v, const law **broken) {
+    for (size_t i = 0; i < law_count && !*broken; i++) {
+        verdict opinion = {.outcome = LAW_PASSED};
+        if (laws[i].family != &route_family)
+            continue;
+        laws[i].judge(subject, &opinion);
+        if (opinion.outcome == LAW_FAILED) {
+            *v = opinion;
+            *broken = &laws[i];
+        }
+    }
+}
+
+/* Numbers that do not fit the type that the case gives them have no place in the arrays that laws hand over. */
+static bool fits_its_dtype(const text_case *c) {
+    return !(c->dtype_given && c->dtype == CPR_INT32) || offsets_smallest_dtype(&c->cu) == CPR_INT32;
+}
+
+static void judge_laws(text_case *c, bool legal, verdict *v, const law **broken, route_case *subject) {
+    int64_t ranks[RANKS_FOR_LAWS];
+    size_t count = ranks_for_laws(c, ranks);
+    for (size_t i = 0; i < count && !*broken; i++)
+        if (fits_its_dtype(c) && text_case_to_route_case(c, ranks[i], legal, subject))
+            judge_laws_at(subject, v, broken);
+}
+
+static bool is_legal(text_case *c, int64_t rank) {
+    cpr_route *route = NULL;
+    cpr_error error;
+    bool legal = text_case_route(c, cpr_route_build, rank, text_case_from(c), text_case_to(c), &route,
+                                 &error) == CPR_OK;
+    cpr_route_free(route);
+    return legal;
+}
+
+bool text_case_for_laws(text_case *c, route_case *to) {
+    int64_t rank = c->every_rank ? 0 : c->rank;
+    return !c->needs && fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
+}
+
+void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject) {
+    *v = (verdict){.outcome = LAW_PASSED};
+    *broken = NULL;
+    if (c->needs) {
+        law_skip(v, c->needs);
+        return;
+    }
+    cpr_error ending = judge_builders(c, v);
+    bool legal = ending.status == CPR_OK;
+    if (legal && v->outcome == LAW_PASSED) {
+        ending = text_case_outcome(c, v);
+        judge_real(c, v);
+        judge_local_offsets(c, v);
+        judge_successors(c, v);
+    }
+    if (v->outcome == LAW_PASSED)
+        judge_expectation(c, &ending, v);
+    if (v->outcome == LAW_PASSED)
+        text_case_judge_answers(c, v);
+    if (v->outcome == LAW_PASSED && subject)
+        judge_laws(c, legal, v, broken, subject);
+}

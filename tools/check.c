@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cproute check: random or exhaustive cases against every law. */
+#include "arguments.h"
+#include "findings.h"
+#include "kit/runner.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double DEFAULT_SECONDS = 10;
+
+static bool take_seconds(arguments *a, const char *value, char *mistake, size_t size) {
+    char *end;
+    a->seconds = strtod(value, &end);
+    if (end != value && !*end && a->seconds > 0 && a->seconds < 1e9)
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of seconds above 0", value);
+    return false;
+}
+
+static bool take_cases(arguments *a, const char *value, char *mistake, size_t size) {
+    if (parse_uint64(value, &a->cases) && a->cases > 0)
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of cases above 0", value);
+    return false;
+}
+
+static bool take_seed(arguments *a, const char *value, char *mistake, size_t size) {
+    a->seed_given = true;
+    if (parse_uint64(value, &a->seed))
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of 64 bits", value);
+    return false;
+}
+
+static bool take_exhaustive(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_nothing(value, &a->exhaustive);
+}
+
+static bool take_list(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_nothing(value, &a->list);
+}
+
+static const option_spec option_seconds = {"seconds", "S", "time for all laws together (10)", take_seconds};
+static const option_spec option_cases = {"cases", "N", "cases for each law, whatever time they take",
+                                         take_cases};
+static const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
+static const option_spec option_exhaustive = {"exhaustive", NULL, "every small case instead of random ones",
+                                              take_exhaustive};
+static const option_spec option_list = {"list", NULL, "name the laws and what they mean", take_list};
+static const option_spec *const options[] = {&option_law,        &option_seconds, &option_cases, &option_seed,
+                                             &option_exhaustive, &option_list,    &option_out,   NULL};
+
+/* Set by a signal, which has no other way to speak. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static bool progress(void *context, const law *l, uint64_t cases, uint64_t applicable, double seconds) {
+    const bool *live = context;
+    if (*live)
+        fprintf(stderr, "\r%-14s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s ", l->id, cases,
+                applicable, seconds > 0 ? (double)cases / seconds : 0.0);
+    return !interrupted;
+}
+
+static void tell_result(const law *l, const char *source, const run_report *report, bool live) {
+    if (live)
+        fprintf(stderr, "\r%78s\r", "");
+    fprintf(stderr, "%-14s %-10s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s  %s\n", l->id,
+            source, report->cases, report->cases - report->not_applicable,
+            report->seconds > 0 ? (double)report->cases / report->seconds : 0.0,
+            report->failed ? "FAILED" : "ok");
+}
+
+static void tell_failure(const arguments *a, const law *l, const run_report *report) {
+    void *subject = subject_from_bytes(l, report->bytes, report->length);
+    printf("%s failed at case %" PRIu64 " of seed %" PRIu64 ", shrunk to %zu bytes\n", l->id,
+           report->failed_case, a->seed, report->length);
+    finding_show(l, &report->verdict, subject);
+    if (subject)
+        finding_keep(a->program, a->out, l, &report->verdict, report->bytes, report->length, subject);
+    free(subject);
+}
+
+/* One law against one source of cases; true if it holds. */
+static bool check_law(const arguments *a, const law *l, const char *source, run_options *how,
+                      uint64_t *cases) {
+    bool live = isatty(STDERR_FILENO);
+    how->progress = progress;
+    how->context = &live;
+    run_report report = run_law(l, how);
+    *cases += report.cases;
+    tell_result(l, source, &report, live);
+    if (report.failed)
+        tell_failure(a, l, &report);
+    return !report.failed;
+}
+
+static bool check_exhaustively(const arguments *a, const law *l, uint64_t *cases) {
+    run_options legal = {.seed = a->seed, .seconds = a->seconds, .exhaustive = &CASE_BOUNDS_EXHAUSTIVE};
+    run_options wrong = {.seed = a->seed, .seconds = a->seconds, .exhaustive = &CASE_BOUNDS_CORRUPTED};
+    if (l->family != &route_family)
+        return true;
+    return check_law(a, l, "legal", &legal, cases) &&
+           (interrupted || check_law(a, l, "wrong", &wrong, cases));
+}
+
+static int check_laws(const arguments *a, const law *only) {
+    size_t chosen = only ? 1 : law_count, broken = 0;
+    double seconds = a->seconds > 0 ? a->seconds : (a->cases ? 0 : DEFAULT_SECONDS);
+    uint64_t cases = 0;
+    fprintf(stderr, "seed %" PRIu64 "\n", a->seed);
+    for (size_t i = 0; i < law_count && !interrupted; i++) {
+        run_options how = {.seed = a->seed, .cases = a->cases, .seconds = seconds / (double)chosen};
+        if (only && only != &laws[i])
+            continue;
+        bool holds = a->exhaustive ? check_exhaustively(a, &laws[i], &cases)
+                                   : check_law(a, &laws[i], "random", &how, &cases);
+        broken += !holds;
+    }
+    printf("%s%zu laws, %" PRIu64 " cases, %zu laws broken, seed %" PRIu64 "\n",
+           interrupted ? "interrupted: " : "", chosen, cases, broken, a->seed);
+    return finish_output(broken ? EXIT_FINDINGS : EXIT_GOOD);
+}
+
+static int list_laws(void) {
+    for (size_t i = 0; i < law_count; i++)
+        printf("%-14s %s\n", laws[i].id, laws[i].meaning);
+    return finish_output(EXIT_GOOD);
+}
+
+static uint64_t fresh_seed(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t state = (uint64_t)now.tv_sec * UINT64_C(1000000007) + (uint64_t)now.tv_nsec + (uint64_t)getpid();
+    return random_next(&state) >> 16; /* short enough to be typed again */
+}
+
+static int check_run(arguments *a) {
+    const law *only = a->law ? law_named(a->law) : NULL;
+    if (a->operand_count)
+        return wrong_use(&check_command, "unexpected '%s'", a->operands[0]);
+    if (a->law && !only)
+        return wrong_use(&check_command, "there is no law '%s'", a->law);
+    if (a->cases && a->seconds > 0)
+        return wrong_use(&check_command, "--cases or --seconds, not both");
+    if (a->exhaustive && (a->cases || a->seed_given))
+        return wrong_use(&check_command, "--exhaustive draws nothing: it has no --cases and no --seed");
+    if (a->list)
+        return list_laws();
+    if (!a->seed_given && !a->exhaustive)
+        a->seed = fresh_seed();
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGINT, &action, NULL);
+    return check_laws(a, only);
+}
+
+const command check_command = {
+    .name = "check",
+    .summary = "Tests every law on random cases; shrinks, draws and keeps what breaks one.",
+    .operands = "[options]",
+    .details = "What breaks a law is written as a text case into --out, with the line that replays it. "
+               "Ctrl-C ends early\n"
+               "and tells what was found. The same seed draws the same cases.",
+    .options = options,
+    .run = check_run,
+};

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cproute explain: the three builders' answers side by side. */
+#include "arguments.h"
+#include "files.h"
+#include "findings.h"
+#include "refusal.h"
+#include "text/text_outcome.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const option_spec *const options[] = {&option_cu,  &option_cp,    &option_rank, &option_from,
+                                             &option_to,  &option_dtype, &option_rows, &option_tp,
+                                             &option_law, NULL};
+
+/* Whatever a case comes from, it can be put to a builder. */
+typedef struct asked_case {
+    cpr_status (*ask)(void *context, builder_fn *build, int64_t rank, cpr_route **route, cpr_error *error);
+    void *context;
+} asked_case;
+
+/*------------------------------------------------------------------------------
+ * An answer as lines of text
+ *----------------------------------------------------------------------------*/
+
+typedef struct answer {
+    char **lines;
+    size_t count, capacity;
+    char *partial; /* a line that has not ended */
+    size_t partial_length;
+    char *title;    /* the first line of a route, which all builders should share */
+    bool not_asked; /* too many tokens for this builder: nothing to compare */
+} answer;
+
+static bool add_line(answer *a, const char *text, size_t length) {
+    if (a->count == a->capacity) {
+        size_t capacity = a->capacity ? 2 * a->capacity : 32;
+        char **lines = realloc(a->lines, capacity * sizeof *lines);
+        if (!lines)
+            return false;
+        a->lines = lines;
+        a->capacity = capacity;
+    }
+    char *line = malloc(length + 1);
+    if (!line)
+        return false;
+    memcpy(line, text, length);
+    line[length] = '\0';
+    a->lines[a->count++] = line;
+    return true;
+}
+
+static bool add_number(answer *a, const char *name, int64_t value) {
+    char line[64];
+    int length = snprintf(line, sizeof line, "  %s %" PRId64, name, value);
+    return add_line(a, line, (size_t)length);
+}
+
+/* A writer for the engine's dumps, which come in pieces. */
+static bool add_text(void *context, const char *text, size_t length) {
+    answer *a = context;
+    char *joined = realloc(a->partial, a->partial_length + length + 1);
+    if (!joined)
+        return false;
+    memcpy(joined + a->partial_length, text, length);
+    a->partial = joined;
+    a->partial_length += length;
+    char *line = joined, *end;
+    size_t left = a->partial_length;
+    while ((end = memchr(line, '\n', left))) {
+        if (!add_line(a, line, (size_t)(end - line)))
+            return false;
+        left -= (size_t)(end - line) + 1;
+        line = end + 1;
+    }
+    memmove(joined, line, left);
+    a->partial_length = left;
+    return true;
+}
+
+static void answer_free(answer *a) {
+    for (size_t i = 0; i < a->count; i++)
+        free(a->lines[i]);
+    free(a->lines);
+    free(a->title);
+    free(a->partial);
+}
+
+static bool take_title(answer *a) {
+    a->title = a->lines[0];
+    a->lines[0] = strdup("ok");
+    return a->lines[0];
+}
+
+static bool ask(const asked_case *c, const builder *b, int64_t rank, answer *a) {
+    cpr_route *route = NULL;
+    cpr_error error;
+    *a = (answer){0};
+    if (c->ask(c->context, b->build, rank, &route, &error) == CPR_OK) {
+        bool good = cpr_route_dump(route, CPR_DUMP_TEXT, add_text, a) && a->count > 0;
+        cpr_route_free(route);
+        return good && take_title(a);
+    }
+    a->not_asked = error.status == CPR_OVERFLOW && error.wanted == CPR_ENUMERATION_MAX_TOKENS;
+    if (a->not_asked)
+        return add_line(a, "too many tokens to list", strlen("too many tokens to list"));
+    const char *name = cpr_status_name(error.status);
+    return add_line(a, name, strlen(name)) && add_number(a, "index", error.index) &&
+           add_number(a, "got", error.got) && add_number(a, "want", error.wanted);
+}
+
+/*------------------------------------------------------------------------------
+ * Side by side, in 98 columns
+ *----------------------------------------------------------------------------*/
+
+enum { COLUMN = 31 };
+
+static const char *line_of(const answer *a, size_t i) {
+    return i < a->count ? a->lines[i] : "";
+}
+
+/* A cell is cut where another one follows. */
+static void print_row(const char *mark, const char *const cells[BUILDER_COUNT]) {
+    size_t last = BUILDER_COUNT - 1;
+    while (last > 0 && !*cells[last])
+        last--;
+    printf("%-2s", mark);
+    for (size_t b = 0; b < last; b++) {
+        if (strlen(cells[b]) > COLUMN)
+            printf("%.*s~ ", COLUMN - 1, cells[b]);
+        else
+            printf("%-*s ", COLUMN, cells[b]);
+    }
+    printf("%s\n", cells[last]);
+}
+
+static const char *text_or_nothing(const char *text) {
+    return text ? text : "";
+}
+
+static bool differs(const answer answers[BUILDER_COUNT], size_t line) {
+    for (size_t b = 1; b < BUILDER_COUNT; b++) {
+        if (answers[b].not_asked)
+            continue;
+        if (strcmp(line_of(&answers[0], line), line_of(&answers[b], line)) != 0 ||
+            (line == 0 && strcmp(text_or_nothing(answers[0].title), text_or_nothing(answers[b].title)) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* In full, and with titles: cells may differ where they were cut. */
+static void print_difference(const answer answers[BUILDER_COUNT], size_t line) {
+    printf("first difference:\n");
+    for (size_t b = 0; b < BUILDER_COUNT; b++)
+        if (!answers[b].not_asked)
+            printf("  %-10s %s %s\n", builders[b].name,
+                   line < answers[b].count ? answers[b].lines[line] : "(has no such line)",
+                   line == 0 ? text_or_nothing(answers[b].title) : "");
+}
+
+/* True if the builders agree. */
+static bool print_answers(int64_t rank, const answer answers[BUILDER_COUNT]) {
+    const char *cells[BUILDER_COUNT], *title = answers[0].title;
+    size_t lines = 0, first_difference = SIZE_MAX;
+    for (size_t b = 0; b < BUILDER_COUNT; b++) {
+        lines = answers[b].count > lines ? answers[b].count : lines;
+        cells[b] = builders[b].name;
+    }
+    printf("rank %" PRId64 "%s%s\n", rank, title ? ": " : "", text_or_nothing(title));
+    print_row("", cells);
+    for (size_t i = 0; i < lines; i++) {
+        if (first_difference == SIZE_MAX && differs(answers, i))
+            first_difference = i;
+        for (size_t b = 0; b < BUILDER_COUNT; b++)
+            cells[b] = line_of(&answers[b], i);
+        print_row(first_difference == i ? ">" : "", cells);
+    }
+    if (first_difference != SIZE_MAX)
+        print_difference(answers, first_difference);
+    return first_difference == SIZE_MAX;
+}
+
+/* True if the builders agree. */
+static bool explain_rank(const asked_case *c, int64_t rank) {
+    answer answers[BUILDER_COUNT];
+    bool good = true;
+    for (size_t b = 0; b < BUILDER_COUNT; b++)
+        good = ask(c, &builders[b], rank, &answers[b]) && good;
+    if (good)
+        good = print_answers(rank, answers);
+    else
+        fprintf(stderr, "cproute explain: out of memory\n");
+    for (size_t b = 0; b < BUILDER_COUNT; b++)
+        answer_free(&answers[b]);
+    return good;
+}
+
+/*------------------------------------------------------------------------------
+ * Cases from options
+ *----------------------------------------------------------------------------*/
+
+static cpr_status ask_inline(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                             cpr_error *error) {
+    arguments *a = context;
+    cpr_route_request request = request_of(a, a->source, a->target);
+    request.geometry.cp_rank = rank;
+    if (!offsets_hand_over(&a->cu, a->dtype, &request, error))
+        return error->status;
+    return build(&request, NULL, route, error);
+}
+
+static int explain_inline(arguments *a) {
+    int64_t first, last;
+    asked_case c = {.ask = ask_inline, .context = a};
+    bool agree = true;
+    ranks_asked(a, &first, &last);
+    for (int64_t rank = first; rank <= last && !ferror(stdout); rank++)
+        agree = explain_rank(&c, rank) && agree;
+    return agree ? EXIT_GOOD : EXIT_FINDINGS;
+}
+
+/*------------------------------------------------------------------------------
+ * Cases from text files
+ *----------------------------------------------------------------------------*/
+
+typedef struct chosen_cases {
+    const char *id; /* an id or a line, NULL: all cases */
+    int line;
+    int explained;
+    bool disagree;
+} chosen_cases;
+
+static cpr_status ask_text(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                           cpr_error *error) {
+    text_case *c = context;
+    return text_case_route(c, build, rank, text_case_from(c), text_case_to(c), route, error);
+}
+
+static bool is_chosen(const chosen_cases *chosen, const text_entry *entry) {
+    return !chosen->id || entry->line == chosen->line || (entry->c && !strcmp(entry->c->id, chosen->id));
+}
+
+static bool explain_text(void *context, const text_entry *entry) {
+    chosen_cases *chosen = context;
+    if (!is_chosen(chosen, entry))
+        return true;
+    chosen->explained++;
+    if (!entry->c) {
+        printf("%s:%d %s\n", entry->file, entry->line, entry->mistake);
+        chosen->disagree = true;
+        return true;
+    }
+    printf("%s:%d %s, expects %s%s%s\n", entry->file, entry->line, entry->c->id,
+           cpr_status_name(entry->c->expect), entry->c->note ? ": " : "",
+           entry->c->note ? entry->c->note : "");
+    asked_case c = {.ask = ask_text, .context = entry->c};
+    judged_ranks ranks = text_case_ranks(entry->c);
+    for (size_t i = 0; i < ranks.count; i++)
+        chosen->disagree = !explain_rank(&c, ranks.items[i]) || chosen->disagree;
+    return !ferror(stdout);
+}
+
+static int explain_text_file(const char *path, const char *id) {
+    chosen_cases chosen = {.id = id};
+    int64_t line = 0;
+    char mistake[4600];
+    if (id && parse_int64(id, &line) && line > 0 && line < INT32_MAX)
+        chosen.line = (int)line;
+    if (!text_file_visit(path, explain_text, &chosen, mistake, sizeof mistake))
+        return wrong_use(&explain_command, "%s", mistake);
+    if (!chosen.explained)
+        return wrong_use(&explain_command, "%s has no case %s", path, id ? id : "at all");
+    return chosen.disagree ? EXIT_FINDINGS : EXIT_GOOD;
+}
+
+/*------------------------------------------------------------------------------
+ * Cases from byte inputs
+ *----------------------------------------------------------------------------*/
+
+static cpr_status ask_bytes(void *context, builder_fn *build, int64_t rank, cpr_route **route,
+                            cpr_error *error) {
+    cpr_route_request request = *(cpr_route_request *)context;
+    request.geometry.cp_rank = rank;
+    return build(&request, NULL, route, error);
+}
+
+static int explain_bytes(const law *l, const char *path) {
+    size_t length;
+    char mistake[4600];
+    char *bytes = read_whole(path, &length, mistake, sizeof mistake);
+    if (!bytes)
+        return wrong_use(&explain_command, "%s", mistake);
+    route_case *subject = subject_from_bytes(l, (const uint8_t *)bytes, length);
+    bool agree = subject != NULL;
+    if (subject) {
+        boundaries b = boundaries_make(subject);
+        asked_case c = {.ask = ask_bytes, .context = &b.request};
+        l->family->show(stdout, subject, output_has_colour());
+        agree = explain_rank(&c, subject->geometry.cp_rank);
+        boundaries_free(&b);
+    }
+    free(subject);
+    free(bytes);
+    return agree ? EXIT_GOOD : EXIT_FINDINGS;
+}
+
+static int explain_file(const arguments *a) {
+    const char *operand = a->operands[0], *colon = strrchr(operand, ':');
+    const law *l = a->law ? law_named(a->law) : NULL;
+    if (a->law && !l)
+        return wrong_use(&explain_command, "there is no law '%s'", a->law);
+    if (l && l->family != &route_family)
+        return wrong_use(&explain_command, "law %s is not about routes", l->id);
+    if (l)
+        return explain_bytes(l, operand);
+    if (is_text_file(operand) || !colon)
+        return explain_text_file(operand, NULL);
+    char *path = strdup(operand);
+    if (!path)
+        return EXIT_FINDINGS;
+    path[colon - operand] = '\0';
+    int code = explain_text_file(path, colon + 1);
+    free(path);
+    return code;
+}
+
+static int explain_run(arguments *a) {
+    int code;
+    if (a->operand_count > 1)
+        return wrong_use(&explain_command, "one case is wanted");
+    if (a->operand_count && (a->cu_given || a->cp_given))
+        return wrong_use(&explain_command, "a file or --cu, not both");
+    if (a->operand_count)
+        return finish_output(explain_file(a));
+    code = batch_needed(&explain_command, a);
+    return code ? code : finish_output(explain_inline(a));
+}
+
+const command explain_command = {
+    .name = "explain",
+    .summary = "Shows the three builders' answers side by side and marks where they first differ.",
+    .operands = "FILE[:ID|:LINE] | --law LAW FILE | --cu LIST --cp P [options]",
+    .details = "FILE is a file of text cases, or with --law a byte input. Exit status 1 says that the "
+               "builders differ.",
+    .options = options,
+    .run = explain_run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+char *read_whole(const char *path, size_t *length, char *mistake, size_t size) {
+    bool from_input = !strcmp(path, "-");
+    FILE *file = from_input ? stdin : fopen(path, "rb");
+    size_t filled = 0, capacity = 0;
+    char *text = NULL;
+    if (!file) {
+        snprintf(mistake, size, "cannot open %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    do {
+        if (filled == capacity) {
+            capacity = capacity ? 2 * capacity : 1 << 16;
+            char *larger = realloc(text, capacity);
+            if (!larger) {
+                snprintf(mistake, size, "%s: out of memory", path);
+                goto failed;
+            }
+            text = larger;
+        }
+        filled += fread(text + filled, 1, capacity - filled, file);
+    } while (filled == capacity);
+    if (ferror(file)) {
+        snprintf(mistake, size, "cannot read %s: %s", path, strerror(errno));
+        goto failed;
+    }
+    if (!from_input)
+        fclose(file);
+    *length = filled;
+    return text;
+
+failed:
+    free(text);
+    if (!from_input)
+        fclose(file);
+    return NULL;
+}
+
+static bool is_left_out(const char *name) {
+    return name[0] == '.' || !strncmp(name, "README", 6);
+}
+
+static bool visit_entry(const char *folder, const char *name, void (*visit)(void *context, const char *path),
+                        void *context) {
+    size_t room = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (!path)
+        return false;
+    bool slash = folder[strlen(folder) - 1] == '/';
+    snprintf(path, room, "%s%s%s", folder, slash ? "" : "/", name);
+    struct stat info;
+    bool link = !lstat(path, &info) && S_ISLNK(info.st_mode);
+    bool folder_link = link && !stat(path, &info) && S_ISDIR(info.st_mode); /* may lead in circles */
+    bool good = folder_link || files_visit(path, visit, context);
+    free(path);
+    return good;
+}
+
+static bool visit_folder(const char *folder, void (*visit)(void *context, const char *path), void *context) {
+    struct dirent **entries;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return false;
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        good = good &&
+               (is_left_out(entries[i]->d_name) || visit_entry(folder, entries[i]->d_name, visit, context));
+        free(entries[i]);
+    }
+    free(entries);
+    return good;
+}
+
+bool files_visit(const char *path, void (*visit)(void *context, const char *path), void *context) {
+    struct stat info;
+    if (!path[0] || stat(path, &info))
+        return false;
+    if (S_ISDIR(info.st_mode))
+        return visit_folder(path, visit, context);
+    visit(context, path);
+    return true;
+}
+
+bool make_folder(const char *path) {
+    char *part = strdup(path);
+    if (!part)
+        return false;
+    bool good = true;
+    for (char *slash = strchr(part + 1, '/'); slash && good; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        good = !mkdir(part, 0777) || errno == EEXIST;
+        *slash = '/';
+    }
+    good = good && (!mkdir(part, 0777) || errno == EEXIST);
+    free(part);
+    return good;
+}
+
+/* 64-bit FNV-1a. */
+uint64_t content_hash(const void *bytes, size_t length) {
+    const unsigned char *byte = bytes;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files and folders: visiting, reading, and writing what was found. */
+#ifndef CPROUTE_TOOLS_FILES_H
+#define CPROUTE_TOOLS_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A whole file, or standard input for "-". NULL with a message in `mistake`. The caller frees it. */
+char *read_whole(const char *path, size_t *length, char *mistake, size_t size);
+
+/* Visits a file, or all files under a folder in the order of their names; hidden ones and README* are left out. False,
+ * with errno, if the path or something under it cannot be read. */
+bool files_visit(const char *path, void (*visit)(void *context, const char *path), void *context);
+
+/* Makes a folder and those above it. False with errno. */
+bool make_folder(const char *path);
+
+/* Names a file after what it holds. */
+uint64_t content_hash(const void *bytes, size_t length);
+
+#endif

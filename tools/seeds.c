@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cproute seeds: byte inputs for fuzzers from text cases. */
+#include "arguments.h"
+#include "files.h"
+#include "text/text_replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const option_spec *const options[] = {&option_law, &option_out, NULL};
+
+typedef struct seeds {
+    const char *folder;
+    const law *law; /* NULL: all */
+    route_case *subject;
+    long written, not_encoded, wrong;
+    bool failed;
+} seeds;
+
+static bool write_bytes(const char *path, const uint8_t *bytes, size_t length) {
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return false;
+    bool written = fwrite(bytes, 1, length, file) == length;
+    return !fclose(file) && written;
+}
+
+/* Named after what it holds, so that the same seed is written once. */
+static bool write_seed(const seeds *s, const law *l, const uint8_t *bytes, size_t length) {
+    size_t room = strlen(s->folder) + strlen(l->id) + 32;
+    char *path = malloc(room);
+    if (!path)
+        return false;
+    snprintf(path, room, "%s/%s", s->folder, l->id);
+    bool good = make_folder(path);
+    snprintf(path, room, "%s/%s/%016" PRIx64, s->folder, l->id, content_hash(bytes, length));
+    good = good && write_bytes(path, bytes, length);
+    if (!good)
+        fprintf(stderr, "cproute seeds: cannot write %s: %s\n", path, strerror(errno));
+    free(path);
+    return good;
+}
+
+static bool seed_from_case(void *context, const text_entry *entry) {
+    seeds *s = context;
+    uint8_t bytes[CHOICE_LOG_BYTES];
+    size_t length;
+    if (!entry->c) {
+        fprintf(stderr, "%s:%d %s\n", entry->file, entry->line, entry->mistake);
+        s->wrong++;
+        return true;
+    }
+    if (!text_case_for_laws(entry->c, s->subject) ||
+        !route_case_encode(s->subject, bytes, sizeof bytes, &length)) {
+        s->not_encoded++;
+        return true;
+    }
+    for (size_t i = 0; i < law_count && !s->failed; i++)
+        if (laws[i].family == &route_family && (!s->law || s->law == &laws[i]))
+            s->failed = !write_seed(s, &laws[i], bytes, length);
+    s->written++;
+    return !s->failed;
+}
+
+static void seeds_from_file(void *context, const char *path) {
+    char mistake[4600];
+    seeds *s = context;
+    if (!is_text_file(path) || s->failed || text_file_visit(path, seed_from_case, s, mistake, sizeof mistake))
+        return;
+    fprintf(stderr, "cproute seeds: %s\n", mistake);
+    s->wrong++;
+}
+
+static int seeds_run(arguments *a) {
+    seeds s = {.folder = a->out, .law = a->law ? law_named(a->law) : NULL};
+    if (!a->out)
+        return wrong_use(&seeds_command, "--out is missing");
+    if (!a->operand_count)
+        return wrong_use(&seeds_command, "a file or folder of text cases is missing");
+    if (a->law && !s.law)
+        return wrong_use(&seeds_command, "there is no law '%s'", a->law);
+    s.subject = malloc(sizeof *s.subject);
+    bool missing = !s.subject;
+    for (int i = 0; i < a->operand_count && !missing; i++) {
+        missing = !files_visit(a->operands[i], seeds_from_file, &s);
+        if (missing)
+            fprintf(stderr, "cproute seeds: %s: %s\n", a->operands[i], strerror(errno));
+    }
+    free(s.subject);
+    printf("%ld cases encoded into %s, %ld could not be encoded, %ld wrong\n", s.written, s.folder,
+           s.not_encoded, s.wrong);
+    return finish_output(missing ? EXIT_WRONG_USE : (s.failed || s.wrong ? EXIT_FINDINGS : EXIT_GOOD));
+}
+
+const command seeds_command = {
+    .name = "seeds",
+    .summary = "Writes byte inputs DIR/<law>/<hash> from text cases, for fuzzers. For scripts.",
+    .operands = "--out DIR [--law LAW] PATH...",
+    .details = "Cases that are larger than what is drawn, or wrong in a way that is not drawn, have no "
+               "bytes; they are counted.",
+    .options = options,
+    .run = seeds_run,
+};
