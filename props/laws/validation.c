@@ -71,7 +71,7 @@ static bool peer_becomes_oneself_or_another(victim *hurt) {
 }
 
 static bool longer(victim *hurt) {
-    if (!has_runs(hurt, 1))
+    if (!has_runs(hurt, 1) || any_run(hurt)->length == INT64_MAX)
         return false;
     any_run(hurt)->length++;
     return true;
@@ -85,7 +85,7 @@ static bool shorter(victim *hurt) {
 }
 
 static bool enormous(victim *hurt) {
-    if (!has_runs(hurt, 1))
+    if (!has_runs(hurt, 1) || any_run(hurt)->length == INT64_MAX)
         return false;
     any_run(hurt)->length = INT64_MAX;
     return true;
@@ -156,6 +156,8 @@ static bool run_missing(victim *hurt) {
 }
 
 static bool more_rows(victim *hurt) {
+    if (hurt->side->rows == INT64_MAX)
+        return false;
     hurt->side->rows++;
     return true;
 }

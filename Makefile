@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Each target is one line that a person could type; the work is done by CMake presets and ci/.
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+export JOBS FUZZ_SECONDS LAW
+
+.PHONY: all check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
+.DEFAULT_GOAL := all
+
+all: ## the command build/release/cproute and the libraries
+	@$(call build,release)
+
+check: ## the whole test suite; ends with: N passed, N failed, N skipped
+	@$(PYTHON) ci/check.py
+
+fuzz: ## libFuzzer on every law, from the corpus. FUZZ_SECONDS=60 LAW=a,b JOBS=n
+	@$(PYTHON) ci/fuzz.py
+
+fuzz-afl: ## the same with AFL++
+	@$(PYTHON) ci/fuzz_afl.py
+
+figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
+	@$(PYTHON) ci/figures.py
+
+replay: ## every corpus file through every law it fits, under ASan and UBSan
+	@$(call build,asan,cproute)
+	@build/asan/cproute replay corpus
+
+cover: ## coverage of the engine: HTML report, summary and gate
+	@$(PYTHON) ci/cover.py
+
+asan: ## build and test with AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(call build,asan)
+	@ctest --preset asan -j $(JOBS)
+
+msan: ## replay the byte inputs with MemorySanitizer
+	@$(PYTHON) ci/check.py msan
+
+tsan: ## build and test with ThreadSanitizer
+	@$(call build,tsan)
+	@ctest --preset tsan -j $(JOBS)
+
+lint: ## formatting, licences, headers as C and C++, cppcheck, man page
+	@$(PYTHON) ci/check.py lint
+
+format: ## clang-format on every C source
+	@bash -c 'source ci/toolchain.sh; git ls-files -co --exclude-standard "*.c" "*.h" | xargs "$$CLANG_FORMAT" -i'
+
+clean: ## remove build/; findings/ stays
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+bench gpu:
+	@echo "make $@: this tree has no $@ part yet; make help lists what there is" >&2; exit 2
+
+# $(call build,PRESET[,TARGET]): configures once, builds quietly.
+build = test -f build/$(1)/build.ninja || cmake --preset $(1) >/dev/null && \
+    cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))

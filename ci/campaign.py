@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fuzzing campaign: shares time between laws, tells how it goes, shrinks and reports what was found.
+
+What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
+    name                          how it calls itself
+    longest_run                   seconds after which a run is ended and another may start
+    binary(law)                   its fuzz target
+    start(law, number, seconds)   a Run, which is interrupted after so long; `number` tells apart runs of one law
+    canary(seconds)               seconds until the planted bug was found, or None
+"""
+
+import glob
+import hashlib
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import tree
+
+PROGRESS_EVERY_SECONDS = 5
+SHORTEST_RUN_SECONDS = 0.5
+OVERHEAD_OF_A_RUN_SECONDS = 0.15
+MOST_FINDINGS_OF_A_LAW = 5
+STOP_GRACE_SECONDS = 5
+CANARY_SECONDS = 10
+SHRINK_SECONDS = 60
+# Exit code of `cproute shrink` for an input that breaks its law.
+SHRINK_FOUND = 1
+
+
+class Run:
+    """One process of a fuzzer that fuzzes one law. Engines extend it."""
+
+    def __init__(self, law, command, log_path, environment, limit):
+        self.law = law
+        self.limit = limit
+        self.log_path = log_path
+        self.started = time.monotonic()
+        self.ended = None
+        self.interrupted = False
+        self.log = open(log_path, "wb")
+        self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=self.log,
+                                        stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def seconds(self):
+        return (self.ended or time.monotonic()) - self.started
+
+    def overdue(self):
+        return self.seconds() > self.limit
+
+    def wait(self, seconds):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
+    def interrupt(self):
+        """Fuzzers take this as a wish to end, and write down what they have."""
+        if not self.interrupted:
+            self.interrupted = True
+            self.signal(signal.SIGINT)
+
+    def signal(self, number):
+        if self.running():
+            os.killpg(self.process.pid, number)
+
+    def log_text(self):
+        with open(self.log_path, errors="replace") as file:
+            return file.read()
+
+    def numbers(self):
+        """{"cases":, "edges":, "new":} so far, and the "seconds" since the start when the fuzzer said so."""
+        raise NotImplementedError
+
+    def failing_inputs(self):
+        """[(path, reason)] of the inputs on which the law or a sanitizer failed."""
+        raise NotImplementedError
+
+    def broken(self):
+        """Did it end in a way that neither a finding nor an interruption explains?"""
+        raise NotImplementedError
+
+    def finish(self):
+        self.process.wait()
+        self.ended = time.monotonic()
+        self.log.close()
+
+
+class Tally:
+    """What is known about one law."""
+
+    def __init__(self, law):
+        self.law = law
+        self.cases = 0
+        self.seconds = 0.0
+        self.edges = 0
+        self.new = 0
+        self.stability = None
+        self.findings = {}
+        self.failures = 0
+        self.broken = None
+
+    def add(self, run, numbers):
+        self.cases += numbers["cases"]
+        self.seconds += run.seconds()
+        self.new += numbers["new"]
+        self.see(numbers)
+
+    def see(self, numbers):
+        self.edges = max(self.edges, numbers["edges"])
+        self.stability = numbers.get("stability") or self.stability
+
+    def exhausted(self):
+        return self.broken or self.failures >= MOST_FINDINGS_OF_A_LAW
+
+
+class Finding:
+    def __init__(self, law, reason, path):
+        self.law = law
+        self.reason = reason
+        self.path = path
+
+
+def reason_of(text):
+    """The class of a failure, from what a fuzz target printed before it died; None if it did not fail."""
+    for pattern in (r"^law \w+ failed: (.*)$", r"SUMMARY: (\w*Sanitizer: [^\n]*)", r"runtime error: (.*)$",
+                    r"(libFuzzer: (?:timeout|out-of-memory|deadly signal))"):
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            return re.sub(r"0x[0-9a-f]+|/\S*/(?=[\w.-]+:\d)", "", found.group(1)).strip()
+    return None
+
+
+def last_lines(log):
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x0e|\x0f", "", log)
+    return "\n".join("    " + line for line in plain.strip().splitlines()[-8:])
+
+
+def seeds_of(law):
+    """Folders with byte seeds of a law that are not empty, most permanent first."""
+    folders = [os.path.join(tree.CORPUS_SEEDS, law), os.path.join(tree.BUILD, "seeds", law)]
+    return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
+
+
+def make_seeds():
+    """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
+    folder = os.path.join(tree.BUILD, "seeds")
+    shutil.rmtree(folder, ignore_errors=True)
+    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+class Campaign:
+    def __init__(self, engine, laws, seconds, jobs):
+        self.engine = engine
+        self.tallies = {law: Tally(law) for law in laws}
+        self.seconds = seconds
+        self.jobs = jobs
+        self.stopped = False
+        self.number = 0
+
+    def stop(self, *_):
+        self.stopped = True
+
+    def run(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.stop)
+        self.begun = time.monotonic()
+        self.deadline = self.begun + self.seconds
+        self.slice = self.run_length()
+        runs = []
+        told = time.monotonic()
+        try:
+            while True:
+                for run in [run for run in runs if not run.running()]:
+                    runs.remove(run)
+                    self.take(run)
+                if self.stopped or time.monotonic() >= self.deadline:
+                    break
+                for run in runs:
+                    if run.overdue():
+                        run.interrupt()
+                while len(runs) < self.jobs and self.start_next(runs):
+                    pass
+                if not runs:
+                    break
+                if time.monotonic() - told >= PROGRESS_EVERY_SECONDS:
+                    told = time.monotonic()
+                    for run in runs:
+                        self.tell(self.tallies[run.law], run)
+                time.sleep(0.05)
+        finally:
+            self.end(runs)
+
+    def run_length(self):
+        """Seconds of one run, such that every law has its turn before the time is over."""
+        share = self.seconds * self.jobs / len(self.tallies)
+        turns = max(1, round(share / self.engine.longest_run))
+        rounds = math.ceil(len(self.tallies) * turns / self.jobs)
+        return max(SHORTEST_RUN_SECONDS, self.seconds / rounds - OVERHEAD_OF_A_RUN_SECONDS)
+
+    def start_next(self, runs):
+        left = self.deadline - time.monotonic()
+        if left < SHORTEST_RUN_SECONDS / 2:
+            return False
+        claimed = {law: tally.seconds for law, tally in self.tallies.items() if not tally.exhausted()}
+        for run in runs:
+            if run.law in claimed:
+                claimed[run.law] += self.slice
+        if not claimed:
+            return False
+        law = min(claimed, key=claimed.get)
+        self.number += 1
+        runs.append(self.engine.start(law, self.number, min(self.slice, left)))
+        return True
+
+    def end(self, runs):
+        for run in runs:
+            run.interrupt()
+        patience = time.monotonic() + STOP_GRACE_SECONDS
+        while any(run.running() for run in runs) and time.monotonic() < patience:
+            time.sleep(0.05)
+        for run in runs:
+            run.signal(signal.SIGKILL)
+            self.take(run)
+
+    def take(self, run):
+        """Counts a run that ended."""
+        run.finish()
+        tally = self.tallies[run.law]
+        tally.add(run, run.numbers())
+        failing = run.failing_inputs()
+        for path, reason in failing:
+            tally.failures += 1
+            if reason not in tally.findings:
+                tally.findings[reason] = Finding(run.law, reason, keep(run.law, path))
+        if not failing and run.broken():
+            tally.broken = last_lines(run.log_text())
+        self.tell(tally)
+
+    def tell(self, tally, run=None):
+        numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
+        tally.see(numbers)
+        cases = tally.cases + numbers["cases"]
+        seconds = tally.seconds + numbers["seconds"]
+        if not seconds:
+            return
+        stability = f"  stability {tally.stability}" if tally.stability else ""
+        print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<12} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
+              f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {len(tally.findings):>3} findings{stability}",
+              flush=True)
+
+    def findings(self):
+        return [finding for tally in self.tallies.values() for finding in tally.findings.values()]
+
+    def report(self):
+        print(f"\n{'law':<14}{'seconds':>8}{'cases':>13}{'cases/s':>11}{'edges':>8}{'new':>7}{'findings':>10}")
+        for tally in self.tallies.values():
+            print(f"{tally.law:<14}{tally.seconds:>8.1f}{tally.cases:>13,}{tally.cases / max(tally.seconds, 0.1):>11,.0f}"
+                  f"{tally.edges:>8,}{tally.new:>7,}{len(tally.findings):>10}")
+        for text in {tally.broken for tally in self.tallies.values() if tally.broken}:
+            laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
+            print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
+        for finding in self.findings():
+            print(f"\nFINDING in {finding.law}: {finding.reason}")
+            print(explain(finding, self.engine), flush=True)
+        print(flush=True)
+
+    def clean(self):
+        return not self.findings() and not any(tally.broken for tally in self.tallies.values())
+
+
+def keep(law, path):
+    """Copies a failing input into findings/<law>/, named by its content."""
+    with open(path, "rb") as file:
+        name = hashlib.sha1(file.read()).hexdigest()[:16]
+    kept = os.path.join(tree.FINDINGS, law, name)
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    if os.path.abspath(path) != kept:
+        shutil.copyfile(path, kept)
+    return kept
+
+
+def explain(finding, engine):
+    """The shrunk case, drawn, with the line that replays it; where only a sanitizer sees it fail, how to see that."""
+    command = tree.relative(tree.COMMAND)
+    try:
+        done = subprocess.run([command, "shrink", "--law", finding.law, tree.relative(finding.path)], cwd=tree.ROOT,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=SHRINK_SECONDS)
+        if done.returncode == SHRINK_FOUND:
+            return done.stdout.rstrip()
+        why = "the release build passes it; the fuzz target does not"
+    except subprocess.TimeoutExpired:
+        why = f"shrinking took over {SHRINK_SECONDS} s"
+    return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
+
+
+def report_canary(seconds, engine):
+    if seconds is None:
+        print(f"canary: NOT found by {engine.name} within {CANARY_SECONDS} s: this fuzzing proves nothing", flush=True)
+        return False
+    print(f"canary: the planted bug was found by {engine.name} in {seconds:.2f} s", flush=True)
+    return True
+
+
+def settings():
+    """FUZZ_SECONDS, LAW and JOBS from the environment."""
+    seconds = tree.positive_number("FUZZ_SECONDS", os.environ.get("FUZZ_SECONDS") or "60", float)
+    laws = tree.chosen_laws(os.environ.get("LAW"))
+    return seconds, laws, tree.jobs()
+
+
+def files_in(folder):
+    return [name for name in glob.glob(os.path.join(folder, "*")) if os.path.isfile(name)]

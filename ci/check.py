@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
+
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz asan msan tsan lint
+
+Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
+a tool beyond the compilers is ever skipped, and the line says which tool.
+"""
+
+import concurrent.futures
+import glob
+import os
+import re
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+import campaign
+import cover
+import fuzz
+import lint
+import suite
+import tree
+
+SMOKE_SECONDS = 1
+TEST_TIMEOUT = 100
+
+
+def built(preset, *targets):
+    return tree.build(preset, *targets, parallel=tree.jobs()) and None
+
+
+def ctest(tests, preset, label):
+    """Each of a build's tests as one of ours."""
+    report = os.path.join(tree.BUILD, preset, "tests.xml")
+    failure = None
+    try:
+        suite.command(["ctest", "--preset", preset, "-j", str(tree.jobs()), "--output-junit", report], timeout=TEST_TIMEOUT)
+    except suite.Failed as failed:
+        failure = failed
+    cases = []
+    if os.path.exists(report):
+        cases = list(xml.etree.ElementTree.parse(report).getroot().iter("testcase"))
+    outcomes = {"run": "passed", "fail": "failed", "notrun": "skipped", "disabled": "skipped"}
+    for case in cases:
+        outcome = outcomes.get(case.get("status"), "failed")
+        output = case.find("system-out")
+        details = suite.tail(output.text or "") if outcome == "failed" and output is not None else ""
+        tests.record(outcome, f"{label}: {case.get('name')}", float(case.get("time") or 0), details)
+    if failure and not any(case.get("status") == "fail" for case in cases):
+        tests.record("failed", f"{label}: ctest", 0, str(failure))
+    if not cases and not failure:
+        tests.record("failed", f"{label}: ctest", 0, "no test ran")
+
+
+def replay(preset):
+    """Every file of the corpus through every law it fits."""
+    output = suite.command([os.path.join(tree.BUILD, preset, "cproute"), "replay", "corpus"])
+    return suite.tail(output, 1)
+
+
+def replay_bytes(preset):
+    """The byte inputs, by the driver that needs no library from outside this tree."""
+    folders = [folder for folder in (tree.CORPUS_SEEDS, os.path.join(tree.BUILD, "seeds")) if os.path.isdir(folder)]
+    return suite.tail(suite.command([os.path.join(tree.BUILD, preset, "replay_bytes"), *folders]), 1)
+
+
+def readme_example(folder):
+    """The C program of README.md, so that it cannot rot."""
+    with open(tree.path("README.md")) as file:
+        found = re.search(r"^```c\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+    if not found:
+        raise suite.Failed("README.md has no C example")
+    example = os.path.join(folder, "example.c")
+    with open(example, "w") as file:
+        file.write(found.group(1))
+    return example
+
+
+def installed_library_is_usable():
+    """Installs, then builds and runs a program outside the tree: CMake static and shared, pkg-config, as C++."""
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = os.path.join(folder, "prefix")
+        suite.command(["cmake", "--install", os.path.join(tree.BUILD, "release"), "--prefix", prefix])
+        example = readme_example(folder)
+        outside = os.path.join(folder, "outside")
+        suite.command(["cmake", "-G", "Ninja", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}",
+                       f"-DEXAMPLE={example}"])
+        suite.command(["cmake", "--build", outside])
+        pc = glob.glob(os.path.join(prefix, "**", "cproute.pc"), recursive=True)
+        if not pc:
+            raise suite.Failed("cproute.pc was not installed")
+        library = os.path.dirname(os.path.dirname(pc[0]))
+        flags = suite.command(["pkg-config", "--cflags", "--libs", "cproute"],
+                              PKG_CONFIG_PATH=os.path.dirname(pc[0])).split()
+        by_pkg_config = os.path.join(folder, "by_pkg_config")
+        suite.command(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", example, "-o", by_pkg_config, *flags])
+        programs = [os.path.join(outside, "example_cproute"), os.path.join(outside, "example_cproute_static"), by_pkg_config]
+        outputs = {suite.command([program], LD_LIBRARY_PATH=library) for program in programs}
+        if len(outputs) != 1 or not outputs.pop().strip():
+            raise suite.Failed("the three programs do not print the same")
+        suite.command([os.path.join(prefix, "bin", "cproute"), "route", "--cu", "0,4,16", "--cp", "2", "--json"])
+
+
+def only_public_symbols():
+    libraries = glob.glob(os.path.join(tree.BUILD, "release", "**", "libcproute.so"), recursive=True)
+    if not libraries:
+        raise suite.Failed("no shared library")
+    table = suite.command(["nm", "-D", "--defined-only", libraries[0]])
+    names = {line.split()[-1] for line in table.splitlines()}
+    with open(tree.path("engine", "include", "cproute", "cproute.h")) as file:
+        declared = set(re.findall(r"^CPR_API[^;]*?\b(cpr_\w+)\(", file.read(), re.MULTILINE))
+    if names != declared:
+        raise suite.Failed(f"exported but not declared: {sorted(names - declared)}; declared but not exported: "
+                           f"{sorted(declared - names)}")
+    return f"{len(names)} functions"
+
+
+def command_answers():
+    """The golden of the specification by the installed command's main verb, and its exit codes."""
+    line = suite.command([tree.COMMAND, "route", "--cu", "0,4,16", "--cp", "2", "--rank", "0", "--json"])
+    if '"send_rows":null' not in line or '"input_splits":[5,3]' not in line:
+        raise suite.Failed(line)
+
+
+def scripts_tested():
+    output = suite.command([sys.executable, "-m", "unittest", "test_campaign"], cwd=tree.path("ci"))
+    return re.search(r"^Ran .*", output, re.MULTILINE).group()
+
+
+def fuzz_targets():
+    return [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
+
+
+def canary_found():
+    took = fuzz.LibFuzzer().canary(campaign.CANARY_SECONDS)
+    if took is None:
+        raise suite.Failed(f"the planted bug was not found within {campaign.CANARY_SECONDS} s")
+    return f"found after {took:.2f} s"
+
+
+def fuzz_smoke(law):
+    """The seeds, then a second of fuzzing from them; nothing is kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = suite.command([fuzz.LibFuzzer().binary(law), *fuzz.LIBFUZZER_OPTIONS, f"-max_total_time={SMOKE_SECONDS}",
+                                f"-artifact_prefix={tree.BUILD}/", folder, *campaign.seeds_of(law)])
+    return f"{fuzz.executed(output):,} cases"
+
+
+class Lanes:
+    """The tests in lanes that run side by side; tests of one lane run in order. Each method is a lane."""
+
+    def __init__(self, tests, names):
+        self.tests = tests
+        self.names = names
+        self.seeds_made = concurrent.futures.Future()
+
+    def start(self, pool):
+        return [pool.submit(getattr(self, name)) for name in self.names]
+
+    def seeds(self):
+        """Waits for the byte seeds, which the release lane makes; makes them where that lane was not asked for."""
+        if "release" not in self.names and not self.seeds_made.done():
+            self.make_seeds("cproute")
+        return self.seeds_made.result()
+
+    def make_seeds(self, *targets):
+        made = self.tests.run("build: gcc, release", built, "release", *targets) and self.tests.run(
+            "corpus: byte seeds from text cases", campaign.make_seeds)
+        self.seeds_made.set_result(made)
+
+    def release(self):
+        self.make_seeds()
+        if not os.path.exists(tree.COMMAND):
+            return
+        ctest(self.tests, "release", "test")
+        self.tests.run("corpus: replay, release", replay, "release")
+        self.tests.run("command: golden route", command_answers)
+        self.tests.run("library: installed and used from outside", installed_library_is_usable)
+        self.tests.run("library: exports what the header declares", only_public_symbols)
+        for version in lint.clangs():
+            self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
+
+    def cover(self):
+        if self.tests.run("build: coverage", built, "cover"):
+            self.tests.run("coverage: every line, 98 % of branches", cover.gate_of_build)
+
+    def fuzz(self):
+        if self.tests.run("build: fuzz targets", built, "fuzz", *fuzz_targets()):
+            self.tests.run("fuzz: canary", canary_found)
+            if self.seeds():
+                for law in tree.laws():
+                    self.tests.run(f"fuzz: {law}", fuzz_smoke, law)
+
+    def asan(self):
+        if self.tests.run("build: clang, ASan + UBSan", built, "asan"):
+            self.tests.run("corpus: replay, ASan + UBSan", replay, "asan")
+
+    def msan(self):
+        if self.tests.run("build: MSan", built, "msan", "replay_bytes") and self.seeds():
+            self.tests.run("corpus: replay, MSan", replay_bytes, "msan")
+
+    def tsan(self):
+        if self.tests.run("build: TSan", built, "tsan", "test_threads"):
+            program = glob.glob(os.path.join(tree.BUILD, "tsan", "**", "test_threads"), recursive=True)
+            self.tests.run("threads: TSan", lambda: suite.command(program) and None)
+
+    def lint(self):
+        for name, check in lint.CHECKS:
+            self.tests.run(name, check)
+        self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
+
+
+LANES = ("release", "cover", "fuzz", "asan", "msan", "tsan", "lint")
+
+
+def run():
+    names = sys.argv[1:] or LANES
+    for name in names:
+        if name not in LANES:
+            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES)}")
+    if not tree.toolchain()["FUZZ_CC"]:
+        raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
+    begun = time.monotonic()
+    tests = suite.Suite()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(2, tree.jobs())) as pool:
+        for lane in Lanes(tests, names).start(pool):
+            lane.result()
+    print(f"{tree.commit()}, {time.monotonic() - begun:.0f} s")
+    print(tests.summary(), flush=True)
+    return tests.exit_code()
+
+
+if __name__ == "__main__":
+    tree.main(run)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes."""
+
+import datetime
+import os
+import statistics
+import sys
+
+import campaign
+import fuzz
+import fuzz_afl
+import tree
+
+LAW = fuzz.SPEED_LAW
+SPEED_RUNS, SPEED_SECONDS = 5, 4
+AFL_SECONDS = 30
+EDGE_SECONDS = 60
+PAGE = tree.path("docs", "fuzzing.md")
+
+
+def median_speed(engine):
+    return int(statistics.median(engine.measure(LAW, SPEED_SECONDS, fuzz.all_inputs(LAW))[0] for _ in range(SPEED_RUNS)))
+
+
+def afl_speed(afl):
+    """(execs a second, stability) of one afl-fuzz."""
+    run = afl.start(LAW, 1, AFL_SECONDS)
+    while run.running() and not run.overdue():
+        run.wait(0.1)
+    run.interrupt()
+    run.finish()
+    numbers = run.numbers()
+    return numbers["cases"] // max(numbers["seconds"], 1), numbers["stability"]
+
+
+def edges():
+    """(from an empty corpus, from all inputs that are known)"""
+    engine = fuzz.LibFuzzer()
+    _, reached = engine.measure(LAW, EDGE_SECONDS, [])
+    _, full = engine.measure(LAW, 0, fuzz.all_inputs(LAW))
+    return reached, full
+
+
+def rows():
+    """(what, wanted, reached)"""
+    afl = fuzz_afl.Afl([LAW])
+    yield f"libFuzzer, {LAW}, plain", "100,000 cases/s", f"{median_speed(fuzz.LibFuzzer('fuzz-fast')):,} cases/s"
+    yield f"libFuzzer, {LAW}, ASan + UBSan", "30,000 cases/s", f"{median_speed(fuzz.LibFuzzer()):,} cases/s"
+    rate, stability = afl_speed(afl)
+    yield f"AFL++, {LAW}", "15,000 cases/s", f"{rate:,} cases/s"
+    yield f"AFL++, {LAW}, stability", "100 %", str(stability)
+    for engine in (fuzz.LibFuzzer(), afl):
+        seconds = engine.canary(campaign.CANARY_SECONDS)
+        yield f"canary found by {engine.name}", "under 10 s", f"{seconds:.2f} s" if seconds else "not found"
+    reached, full = edges()
+    yield (f"edges of {LAW}, empty corpus, {EDGE_SECONDS} s", "95 % of what all inputs reach",
+           f"{reached:,} of {full:,}, {100 * reached / max(full, 1):.1f} %")
+
+
+HEAD = """# What fuzzing reaches
+
+Written by `make figures`; do not edit. One core unless a line says otherwise.
+
+| | |
+| --- | --- |
+| machine | {machine} |
+| date | {date} |
+| commit | {commit} |
+| fuzz compiler | clang {llvm} |
+
+Speeds are medians of {runs} runs of {seconds} s each that start from all inputs there are: packs of up to 64 sequences,
+most of them with several. AFL++ runs with its CMPLOG companion, one instance, {afl_seconds} s.
+
+| figure | wanted | reached |
+| --- | --- | --- |
+"""
+
+
+def run():
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments")
+    targets = [f"fuzz_{LAW}", "fuzz_canary"]
+    tree.build("release", "cproute")
+    for preset in ("fuzz", "fuzz-fast", "afl", "afl-cmplog"):
+        tree.build(preset, *targets)
+    campaign.make_seeds()
+    page = HEAD.format(machine=tree.machine(), date=datetime.date.today().isoformat(), commit=tree.commit(),
+                       llvm=tree.toolchain()["LLVM_VERSION"], runs=SPEED_RUNS, seconds=SPEED_SECONDS,
+                       afl_seconds=AFL_SECONDS)
+    for what, wanted, reached in rows():
+        print(f"{what}: {reached} (wanted {wanted})", flush=True)
+        page += f"| {what} | {wanted} | {reached} |\n"
+    os.makedirs(os.path.dirname(PAGE), exist_ok=True)
+    with open(PAGE, "w") as file:
+        file.write(page)
+    print(f"written: {tree.relative(PAGE)}")
+    return tree.EXIT_CLEAN
+
+
+if __name__ == "__main__":
+    tree.main(run)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzes the laws with libFuzzer under ASan and UBSan: what `make fuzz` runs.
+
+    FUZZ_SECONDS=60   for all laws together
+    LAW=a,b           only these laws
+    JOBS=n            processes at once; all processors if not given
+
+Exit code 0: clean, 1: findings, or the canary was not found, 2: wrong use.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import campaign
+import tree
+
+SPEED_SECONDS = 3
+SPEED_LAW = "equivalence"
+# Room for the longest drawn case, and a little to mutate with.
+LONGEST_INPUT = 256
+LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+                     "-use_value_profile=0"]
+
+
+def last_number(pattern, text):
+    numbers = re.findall(pattern, text, re.MULTILINE)
+    return int(numbers[-1]) if numbers else 0
+
+
+def executed(text):
+    """Cases that a libFuzzer process ran, by its output so far."""
+    return max(last_number(r"^#(\d+)", text), last_number(r"^stat::number_of_executed_units: (\d+)", text))
+
+
+class LibFuzzerRun(campaign.Run):
+    def __init__(self, law, number, binary, seconds):
+        self.artifacts = os.path.join(tree.BUILD, "fuzz-artifacts", law, str(number))
+        shutil.rmtree(self.artifacts, ignore_errors=True)
+        os.makedirs(self.artifacts)
+        corpus = os.path.join(tree.BUILD, "fuzz-corpus", law)
+        os.makedirs(corpus, exist_ok=True)
+        command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *campaign.seeds_of(law)]
+        super().__init__(law, command, os.path.join(self.artifacts, "log"), tree.environment(), seconds)
+
+    def numbers(self):
+        text = self.log_text()
+        return {
+            "cases": executed(text),
+            "seconds": self.seconds(),
+            "edges": last_number(r"\bcov: (\d+)", text),
+            "new": max(len(re.findall(r"^#\d+\s+NEW ", text, re.MULTILINE)),
+                       last_number(r"^stat::new_units_added: +(\d+)", text)),
+        }
+
+    def failing_inputs(self):
+        inputs = [name for name in campaign.files_in(self.artifacts) if os.path.basename(name) != "log"]
+        reason = campaign.reason_of(self.log_text()) or "crash"
+        return [(name, reason) for name in inputs]
+
+    def broken(self):
+        return not self.interrupted
+
+
+class LibFuzzer:
+    name = "libFuzzer"
+    longest_run = 10
+
+    def __init__(self, preset="fuzz"):
+        self.preset = preset
+
+    def binary(self, law):
+        return os.path.join(tree.BUILD, self.preset, "fuzz", f"fuzz_{law}")
+
+    def start(self, law, number, seconds):
+        return LibFuzzerRun(law, number, self.binary(law), seconds)
+
+    def canary(self, seconds):
+        with tempfile.TemporaryDirectory() as folder:
+            begun = time.monotonic()
+            done = subprocess.run([self.binary("canary"), *LIBFUZZER_OPTIONS, f"-max_total_time={seconds}",
+                                   f"-artifact_prefix={folder}/"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace", env=tree.environment())
+            took = time.monotonic() - begun
+        return took if "law canary failed" in done.stdout else None
+
+    def measure(self, law, seconds, folders):
+        """(cases a second, edges) of one process that starts from the inputs in `folders`; 0 seconds: only runs those."""
+        limit = f"-max_total_time={seconds}" if seconds else "-runs=0"
+        with tempfile.TemporaryDirectory() as fresh:
+            done = subprocess.run([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={fresh}/", fresh,
+                                   *folders],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace", env=tree.environment())
+        return last_number(r"^stat::average_exec_per_sec: +(\d+)", done.stdout), last_number(r"\bcov: (\d+)", done.stdout)
+
+
+def all_inputs(law):
+    """Folders with every input known for a law: seeds, and what earlier fuzzing found."""
+    found = os.path.join(tree.BUILD, "fuzz-corpus", law)
+    return [folder for folder in [found] if os.path.isdir(folder)] + campaign.seeds_of(law)
+
+
+def print_figures():
+    """What one core does on the law that matters most."""
+    fast = LibFuzzer("fuzz-fast")
+    everything = all_inputs(SPEED_LAW)
+    for label, engine in (("plain", fast), ("ASan + UBSan", LibFuzzer())):
+        rate, _ = engine.measure(SPEED_LAW, SPEED_SECONDS, everything)
+        print(f"speed: {SPEED_LAW}, one core, {label}: {rate:,} cases/s", flush=True)
+    _, full = fast.measure(SPEED_LAW, 0, everything)
+    _, reached = fast.measure(SPEED_LAW, SPEED_SECONDS, [])
+    print(f"edges: {SPEED_LAW}, from an empty corpus in {SPEED_SECONDS} s: {reached:,} of the {full:,} that all inputs"
+          f" reach, {100 * reached / max(full, 1):.1f} %", flush=True)
+
+
+def run():
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments: FUZZ_SECONDS=, LAW= and JOBS= are read from the environment")
+    seconds, laws, jobs = campaign.settings()
+    print(f"building the fuzz targets, {tree.commit()}", flush=True)
+    targets = [f"fuzz_{law}" for law in laws] + ["fuzz_canary"]
+    tree.build("release", "cproute")
+    tree.build("fuzz", *targets, f"fuzz_{SPEED_LAW}")
+    tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
+    campaign.make_seeds()
+    engine = LibFuzzer()
+    canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
+    print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
+    fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
+    fuzzing.run()
+    fuzzing.report()
+    if not fuzzing.stopped:
+        print_figures()
+    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found else tree.EXIT_FINDINGS
+
+
+if __name__ == "__main__":
+    tree.main(run)

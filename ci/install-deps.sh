@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what `make check`, `make fuzz` and `make fuzz-afl` need on Debian 12 and Ubuntu 24.04.
+#
+#   ci/install-deps.sh            installs what is missing; quiet when nothing is
+#   ci/install-deps.sh --list     prints all packages and why they are needed
+#   ci/install-deps.sh --check    exit 0: nothing is missing, 1: something is (printed)
+#
+# Needs root, or sudo without a password; without either it prints the command to run and exits 2.
+# Without pipefail: a reader such as grep -q that has seen enough is no failure of the writer.
+set -eu
+
+usage() {
+    sed -n '3,9s/^# \{0,1\}//p' "$0"
+}
+
+# AFL++'s passes work with one LLVM version alone: the one that the distribution's package depends on.
+llvm_version() {
+    apt-cache depends afl++ 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1
+}
+
+packages() {
+    local v
+    v=$(llvm_version)
+    v=${v:-14}
+    cat <<END
+gcc                     the release compiler
+g++                     the public header is compiled as C++ too
+libc6-dev               C headers
+cmake                   build system
+ninja-build             runs the builds
+make                    the front door
+pkg-config              the install test finds the library with it
+git                     sources, and the commit in reports
+python3                 the scripts behind make check and make fuzz
+libcmocka-dev           unit tests
+libjansson-dev          reads the text corpus
+libxxhash-dev           names corpus files by content
+clang-$v                the compiler of all instrumented builds
+llvm-$v                 llvm-cov, llvm-profdata, llvm-symbolizer
+libclang-rt-$v-dev      sanitizer runtimes
+libfuzzer-$v-dev        libFuzzer
+afl++                   the second fuzzer
+clang-format-14         make format, make lint
+cppcheck                make lint
+mandoc                  make lint reads the man page
+END
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+has_candidate() {
+    apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
+}
+
+missing_packages() {
+    local package
+    for package in $(packages | cut -d ' ' -f 1); do
+        is_installed "$package" || echo "$package"
+    done
+}
+
+run_as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+may_install() {
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+if ! command -v apt-get >/dev/null; then
+    echo "install-deps: this script knows Debian and Ubuntu (apt-get) only. The packages by their Debian names:" >&2
+    packages >&2
+    exit 2
+fi
+
+case "${1:-}" in
+"") ;;
+--list)
+    packages
+    exit 0
+    ;;
+--check)
+    missing=$(missing_packages)
+    [ -z "$missing" ] && exit 0
+    echo "missing:" $missing
+    exit 1
+    ;;
+-h | --help)
+    usage
+    exit 0
+    ;;
+*)
+    echo "install-deps: unknown argument $1" >&2
+    usage >&2
+    exit 2
+    ;;
+esac
+
+missing=$(missing_packages)
+[ -z "$missing" ] && exit 0
+
+if ! may_install; then
+    echo "install-deps: neither root nor sudo without a password. Run this, then try again:" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends" $missing >&2
+    if [ -z "$(llvm_version)" ]; then
+        echo "The package lists are empty: which LLVM AFL++ needs here (14 on Debian 12) is known after" >&2
+        echo "sudo apt-get update" >&2
+    fi
+    exit 2
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+    if ! run_as_root env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 30 "$log" >&2
+        echo "install-deps: failed: $*" >&2
+        exit 1
+    fi
+}
+
+quietly apt-get update
+# Which LLVM it is may have been unknown before the update.
+missing=$(missing_packages)
+installable=""
+for package in $missing; do
+    if has_candidate "$package"; then
+        installable="$installable $package"
+    else
+        echo "install-deps: $package is not to be had here; what needs it is skipped" >&2
+    fi
+done
+[ -z "$installable" ] && exit 0
+echo "install-deps: installing$installable"
+# shellcheck disable=SC2086
+quietly apt-get install -y --no-install-recommends $installable

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said about the sources without running them; ci/check.py runs it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import suite
+import tree
+
+OTHER_CLANGS = (16, 17, 18, 19, 20, 21)
+SOURCE = re.compile(r"\.(c|h|cpp|cu|def)$")
+SCRIPT = re.compile(r"(\.(py|sh|cmake)|(^|/)(CMakeLists\.txt|Makefile|run))$")
+
+
+def files_of_tree():
+    """Files that git has or would take."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
+    if listed.returncode:
+        raise suite.Skipped("not a git clone")
+    return [name for name in listed.stdout.splitlines() if os.path.exists(tree.path(name))]
+
+
+def sources():
+    return [name for name in files_of_tree() if SOURCE.search(name)]
+
+
+def formatted():
+    clang_format = suite.need(tree.toolchain()["CLANG_FORMAT"], "clang-format-14")
+    suite.command([clang_format, "--dry-run", "-Werror", *[name for name in sources() if not name.endswith(".def")]])
+
+
+def licensed():
+    def first_lines(name):
+        with open(tree.path(name), errors="replace") as file:
+            return file.readline() + file.readline()
+
+    files = [name for name in files_of_tree() if SOURCE.search(name) or SCRIPT.search(name)]
+    bare = [name for name in files if "SPDX-License-Identifier: Apache-2.0" not in first_lines(name)]
+    if bare:
+        raise suite.Failed("no SPDX line: " + " ".join(bare))
+
+
+def public_headers():
+    folder = tree.path("engine", "include", "cproute")
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".h") and "cuda" not in name]
+
+
+def header_as(compiler, language, standard):
+    for header in public_headers():
+        suite.command([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow",
+                       "-Werror", "-fsyntax-only", header])
+
+
+def static_analysis():
+    cppcheck = suite.need(tree.toolchain()["CPPCHECK"], "cppcheck")
+    suite.command([cppcheck, "--quiet", "--error-exitcode=1", "--std=c11", "--enable=warning,portability",
+                   "--inline-suppr", "--suppress=missingIncludeSystem", "--suppress=uninitvar", "-I", "engine/include", "-I", "engine", "-j",
+                   str(tree.jobs()), "engine"])
+
+
+def man_pages():
+    pages = [name for name in files_of_tree() if re.search(r"\.[1-8]$", name)]
+    if not pages:
+        raise suite.Failed("no man page")
+    try:
+        suite.command(["mandoc", "-T", "lint", "-W", "warning", *pages])
+    except suite.Failed as failed:
+        if "not there" in str(failed):
+            suite.need(None, "mandoc")
+        raise
+
+
+def warnings_of(version):
+    """All sources of the release build, by another clang, for its warnings."""
+    compiler = f"clang-{version}"
+    with open(os.path.join(tree.BUILD, "release", "compile_commands.json")) as file:
+        entries = [entry for entry in json.load(file) if entry["file"].endswith(".c")]
+    for entry in entries:
+        words = entry["command"].split()
+        # Output, and gcc's own link-time options, mean nothing to a compiler that only reads.
+        end = words.index("-o")
+        suite.command([compiler, "-fsyntax-only", *words[1:end], entry["file"]], cwd=entry["directory"])
+    return f"{len(entries)} files"
+
+
+def clangs():
+    return [version for version in OTHER_CLANGS if shutil.which(f"clang-{version}")]
+
+
+CHECKS = (
+    ("lint: clang-format", formatted),
+    ("lint: SPDX line in every source", licensed),
+    ("lint: public headers as C11, pedantic", lambda: header_as("gcc", "c", "c11")),
+    ("lint: public headers as C++11, pedantic", lambda: header_as("g++", "c++", "c++11")),
+    ("lint: cppcheck", static_analysis),
+    ("lint: man page", man_pages),
+)

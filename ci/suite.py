@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named tests that pass, fail or are skipped, from any number of threads, and the line that counts them."""
+
+import subprocess
+import threading
+import time
+
+import tree
+
+TAIL_LINES = 30
+
+# cmocka would take a crash for a failed test and swallow the report; these let the sanitizers have it first.
+SANITIZER_ENVIRONMENT = {
+    "ASAN_OPTIONS": "handle_segv=2:handle_sigbus=2:handle_sigfpe=2:handle_sigill=2:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+def tail(text, lines=TAIL_LINES):
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
+    """Output of a command that must succeed."""
+    shown = " ".join(arguments)
+    shown = shown if len(shown) <= 200 else shown[:200] + " ..."
+    try:
+        done = subprocess.run(arguments, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
+                              env=tree.environment(**{**SANITIZER_ENVIRONMENT, **more_environment}))
+    except FileNotFoundError:
+        raise Failed(f"{arguments[0]} is not there")
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"over {timeout} s: {shown}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+    if done.returncode:
+        raise Failed(f"exit code {done.returncode}: {shown}\n{tail(done.stdout)}")
+    return done.stdout
+
+
+def need(tool, name):
+    """Skips a test that lacks a tool."""
+    if not tool:
+        raise Skipped(f"{name} is missing: ci/install-deps.sh installs it")
+    return tool
+
+
+class Suite:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def record(self, outcome, name, seconds=0.0, details=""):
+        with self.lock:
+            self.counts[outcome] += 1
+            print(f"{outcome:<8}{seconds:6.1f} s  {name}", flush=True)
+            if details:
+                print("\n".join("    " + line for line in details.splitlines()), flush=True)
+
+    def run(self, name, test, *arguments):
+        """Runs one test; true if it passed. What it returns, if anything, is printed with it."""
+        begun = time.monotonic()
+        outcome, details = "passed", ""
+        try:
+            details = test(*arguments) or ""
+        except (Failed, tree.BuildFailed) as failure:
+            outcome, details = "failed", str(failure)
+        except Skipped as reason:
+            outcome, details = "skipped", str(reason)
+        except Exception as failure:  # a broken test is a failed one, and the others still run
+            outcome, details = "failed", f"{type(failure).__name__}: {failure}"
+        self.record(outcome, name, time.monotonic() - begun, details)
+        return outcome == "passed"
+
+    def summary(self):
+        return "{passed} passed, {failed} failed, {skipped} skipped".format(**self.counts)
+
+    def exit_code(self):
+        return tree.EXIT_FINDINGS if self.counts["failed"] or not self.counts["passed"] else tree.EXIT_CLEAN

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fuzzing scripts themselves, with a shell script in the place of a fuzzer: no finding may be lost or made up."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import campaign
+import fuzz_afl
+import tree
+
+FAILING = "law splits failed: sums differ"
+
+
+class FakeRun(campaign.Run):
+    def __init__(self, law, number, script, seconds, folder):
+        self.found = os.path.join(folder, f"{number}.crash")
+        super().__init__(law, ["sh", "-c", script, "sh", self.found], os.path.join(folder, f"{number}.log"),
+                         dict(os.environ), seconds)
+
+    def numbers(self):
+        return {"cases": 100, "edges": 7, "new": 1, "seconds": self.seconds()}
+
+    def failing_inputs(self):
+        reason = campaign.reason_of(self.log_text())
+        return [(self.found, reason)] if os.path.exists(self.found) else []
+
+    def broken(self):
+        return not self.interrupted
+
+
+class FakeFuzzer:
+    name = "a shell script"
+    longest_run = 10
+
+    def __init__(self, folder, script):
+        self.folder = folder
+        self.script = script
+        self.started = []
+
+    def binary(self, law):
+        return os.path.join(tree.BUILD, law)
+
+    def start(self, law, number, seconds):
+        self.started.append(law)
+        return FakeRun(law, number, self.script, seconds, self.folder)
+
+
+class CampaignTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        kept = tree.FINDINGS
+        tree.FINDINGS = os.path.join(self.folder, "findings")
+        self.addCleanup(setattr, tree, "FINDINGS", kept)
+
+    def fuzz(self, script, laws=("splits",), seconds=1.0, jobs=1):
+        engine = FakeFuzzer(self.folder, script)
+        fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
+        with contextlib.redirect_stdout(io.StringIO()):
+            fuzzing.run()
+        return fuzzing, engine
+
+    def test_a_quiet_run_is_clean_and_every_law_has_its_turn(self):
+        fuzzing, engine = self.fuzz("sleep 60", laws=("a", "b", "c"), seconds=2.5, jobs=2)
+        self.assertTrue(fuzzing.clean())
+        self.assertEqual(set(engine.started), {"a", "b", "c"})
+
+    def test_time_is_kept(self):
+        begun = time.monotonic()
+        self.fuzz("sleep 60", seconds=1.0)
+        self.assertLess(time.monotonic() - begun, 3.0)
+
+    def test_equal_reasons_are_one_finding_and_the_law_rests_after_some(self):
+        fuzzing, engine = self.fuzz(f"echo x > $1; echo '{FAILING}'; exit 77", seconds=5.0)
+        self.assertEqual([finding.reason for finding in fuzzing.findings()], ["sums differ"])
+        self.assertEqual(len(engine.started), campaign.MOST_FINDINGS_OF_A_LAW)
+        self.assertFalse(fuzzing.clean())
+
+    def test_a_finding_is_kept(self):
+        fuzzing, _ = self.fuzz(f"printf bytes > $1; echo '{FAILING}'; exit 77")
+        with open(fuzzing.findings()[0].path) as file:
+            self.assertEqual(file.read(), "bytes")
+
+    def test_a_fuzzer_that_breaks_down_is_not_clean(self):
+        fuzzing, engine = self.fuzz("echo no such option; exit 1")
+        self.assertFalse(fuzzing.clean())
+        self.assertEqual(len(engine.started), 1)
+        self.assertIn("no such option", fuzzing.tallies["splits"].broken)
+
+    def test_an_interruption_ends_the_run_and_keeps_what_was_found(self):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begun = time.monotonic()
+        fuzzing, _ = self.fuzz(f"trap \"echo x > $1; echo '{FAILING}'; exit 77\" INT; while :; do sleep 0.1; done",
+                               seconds=30.0)
+        self.assertLess(time.monotonic() - begun, 10.0)
+        self.assertTrue(fuzzing.stopped)
+        self.assertEqual(len(fuzzing.findings()), 1)
+
+
+class ReasonTest(unittest.TestCase):
+    def test_reasons(self):
+        for text, reason in (
+                ("law order failed: rows descend\nrank 3\n", "rows descend"),
+                ("SUMMARY: AddressSanitizer: heap-buffer-overflow /a/b/engine/runs.c:12:3 in cpr_x",
+                 "AddressSanitizer: heap-buffer-overflow runs.c:12:3 in cpr_x"),
+                ("==1== libFuzzer: timeout after 10 s", "libFuzzer: timeout"),
+                ("Done 100 runs", None)):
+            with self.subTest(text):
+                self.assertEqual(campaign.reason_of(text), reason)
+
+
+class AflStatsTest(unittest.TestCase):
+    def test_both_files_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "fuzzer_stats"), "w") as file:
+                file.write("execs_done        : 12\nstability         : 100.00%\n")
+            with open(os.path.join(folder, "plot_data"), "w") as file:
+                file.write("# relative_time, total_execs, edges_found\n5, 1, 2\n10, 30, 4\n")
+            stats = fuzz_afl.fuzzer_stats(folder)
+        self.assertEqual((stats["execs_done"], stats["stability"], stats["plot_total_execs"]), ("12", "100.00%", "30"))
+
+
+class WrongUseTest(unittest.TestCase):
+    def test_exit_code_is_2_before_anything_is_built(self):
+        for script in ("fuzz.py", "fuzz_afl.py"):
+            for setting in ({"FUZZ_SECONDS": "soon"}, {"FUZZ_SECONDS": "-1"}, {"LAW": "gravity"}, {"JOBS": "0"}):
+                with self.subTest(script=script, setting=setting):
+                    done = subprocess.run([sys.executable, tree.path("ci", script)], env={**os.environ, **setting},
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    self.assertEqual(done.returncode, tree.EXIT_USAGE)
+                    self.assertEqual(done.stdout, "")
+                    self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

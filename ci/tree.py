@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every script of ci/ needs: where things are, how a preset is built, how a wrong use ends."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, "build")
+COMMAND = os.path.join(BUILD, "release", "cproute")
+FINDINGS = os.path.join(ROOT, "findings")
+CORPUS_CASES = os.path.join(ROOT, "corpus", "cases")
+CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
+
+EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
+
+def path(*parts):
+    return os.path.join(ROOT, *parts)
+
+
+def relative(name):
+    return os.path.relpath(name, ROOT)
+
+
+class WrongUse(Exception):
+    """Ends the script with exit code 2 and one line."""
+
+
+class BuildFailed(Exception):
+    """Ends the script with exit code 1 and the tail of the build's output."""
+
+
+@functools.lru_cache(maxsize=None)
+def toolchain():
+    """The variables of ci/toolchain.sh."""
+    text = subprocess.run(["bash", path("ci", "toolchain.sh")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def environment(**more):
+    """For children: as the caller's, with the symbolizer that the sanitizers need for readable reports."""
+    result = dict(os.environ)
+    symbolizer = toolchain().get("LLVM_SYMBOLIZER")
+    if symbolizer:
+        for name in ("ASAN_SYMBOLIZER_PATH", "MSAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH"):
+            result.setdefault(name, symbolizer)
+    result.update(more)
+    return result
+
+
+def laws():
+    """Ids of the laws in the order of laws.def, the one list of them."""
+    with open(path("props", "laws", "laws.def")) as file:
+        return re.findall(r"^LAW\((\w+),", file.read(), re.MULTILINE)
+
+
+def chosen_laws(choice):
+    """All laws, or the ones of LAW=a,b."""
+    known = laws()
+    if not choice:
+        return known
+    wanted = [name for name in choice.split(",") if name]
+    for name in wanted:
+        if name not in known:
+            raise WrongUse(f"LAW={name} is no law. The laws: {' '.join(known)}")
+    return wanted
+
+
+def positive_number(name, text, kind=int):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < 10**9:
+        raise WrongUse(f"{name}={text} is not a positive number")
+    return value
+
+
+def jobs():
+    return positive_number("JOBS", os.environ.get("JOBS") or str(len(os.sched_getaffinity(0))))
+
+
+def build(preset, *targets, parallel=None):
+    """Configures once and builds. Raises BuildFailed with the end of the output."""
+    if not shutil.which("cmake") or not shutil.which("ninja"):
+        raise WrongUse("cmake or ninja is missing: run ci/install-deps.sh")
+    directory = os.path.join(BUILD, preset)
+    steps = [["cmake", "--build", "--preset", preset, "--parallel", str(parallel or jobs())]]
+    if targets:
+        steps[0] += ["--target", *targets]
+    if not os.path.exists(os.path.join(directory, "build.ninja")):
+        steps.insert(0, ["cmake", "--preset", preset])
+    # AFL++'s compiler reads its mode from the environment on every call.
+    mode = {"AFL_QUIET": "1", "AFL_LLVM_CMPLOG": "1"} if preset == "afl-cmplog" else {"AFL_QUIET": "1"}
+    for step in steps:
+        done = subprocess.run(step, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", env=environment(**mode))
+        if done.returncode:
+            tail = "\n".join(done.stdout.splitlines()[-40:])
+            raise BuildFailed(f"{tail}\n\nfailed: {' '.join(step)}")
+    return directory
+
+
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def machine():
+    """One line: processor, how many of them, system."""
+    model = "unknown processor"
+    with open("/proc/cpuinfo") as file:
+        found = re.search(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
+        if found:
+            model = found.group(1)
+    system = "Linux"
+    with open("/etc/os-release") as file:
+        found = re.search(r'^PRETTY_NAME="(.*)"$', file.read(), re.MULTILINE)
+        if found:
+            system = found.group(1)
+    return f"{model}, {len(os.sched_getaffinity(0))} cores used, {system}"
+
+
+def needs_fixed_addresses():
+    """More random bits of mmap than the sanitizers of older LLVM can live with (Ubuntu 24.04)."""
+    try:
+        with open("/proc/sys/vm/mmap_rnd_bits") as file:
+            return int(file.read()) > 28
+    except (OSError, ValueError):
+        return False
+
+
+def main(run):
+    """Runs a script's main function and turns what it raises into exit codes."""
+    if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES") and shutil.which("setarch"):
+        if subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+            os.environ["CPROUTE_FIXED_ADDRESSES"] = "1"
+            os.execvp("setarch", ["setarch", "-R", sys.executable, *sys.argv])
+    try:
+        code = run()
+    except WrongUse as wrong:
+        print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
+        code = EXIT_USAGE
+    except BuildFailed as failed:
+        print(failed, file=sys.stderr)
+        code = EXIT_FINDINGS
+    sys.exit(code)
