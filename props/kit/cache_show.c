@@ -39,11 +39,13 @@ static void add_numbers(line *l, const int64_t *numbers, int64_t count) {
     add(l, "]");
 }
 
-static void device_name(const cache_op *op, char name[24]) {
+enum { DEVICE_BYTES = 40 };
+
+static void device_name(const cache_op *op, char name[DEVICE_BYTES]) {
     if (op->device_index < 0)
-        snprintf(name, 24, "%s", op->device == CPR_CPU ? "cpu" : op->device == CPR_CUDA ? "cuda" : "other");
+        snprintf(name, DEVICE_BYTES, "%s", op->device == CPR_CPU ? "cpu" : op->device == CPR_CUDA ? "cuda" : "other");
     else
-        snprintf(name, 24, "%s:%" PRId64, op->device == CPR_CUDA ? "cuda" : "other", op->device_index);
+        snprintf(name, DEVICE_BYTES, "%s:%" PRId64, op->device == CPR_CUDA ? "cuda" : "other", op->device_index);
 }
 
 static bool has_question(cache_op_kind kind) {
@@ -76,7 +78,7 @@ static void add_question(line *l, const cache_op *op) {
 }
 
 static void add_new(line *l, const cache_case *c, const cache_op *op) {
-    char device[24];
+    char device[DEVICE_BYTES];
     add(l, " ");
     add_numbers(l, op->data, op->count);
     if (op->dtype != CPR_INT32)
@@ -167,7 +169,7 @@ static void add_data_json(line *l, const cache_op *op) {
 }
 
 static void add_new_json(line *l, const cache_case *c, const cache_op *op) {
-    char device[24];
+    char device[DEVICE_BYTES];
     add_data_json(l, op);
     if (op->dtype != CPR_INT32)
         add_string(l, "dtype", cpr_dtype_name(op->dtype));

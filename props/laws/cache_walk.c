@@ -456,11 +456,14 @@ static bool step(walk *k, const cache_op *op) {
         }
         return true;
     case CACHE_CLEAR:
+        if (k->options->shared)
+            return true;
         k->options->engine->clear(k->cache);
         model_clear(&k->m);
         return true;
     case CACHE_CAP:
-        step_limit(k, op->value);
+        if (!k->options->shared)
+            step_limit(k, op->value);
         return true;
     default:
         world_step(&k->w, op);
@@ -537,6 +540,10 @@ static bool walk_step(walk *k, const cache_op *op) {
 }
 
 static bool walk_begin(walk *k) {
+    if (k->options->shared) {
+        k->cache = k->options->shared;
+        return true;
+    }
     const cpr_cache_options options = {
         .max_entries = k->max_entries, .max_bytes = k->max_bytes, .hold = hold, .drop = let_go, .context = k};
     const cpr_allocator allocator = ledger_allocator(&k->books);
@@ -546,11 +553,14 @@ static bool walk_begin(walk *k) {
 
 static void walk_end(walk *k) {
     world_end(&k->w);
-    cpr_cache_free(k->cache);
+    if (!k->options->shared)
+        cpr_cache_free(k->cache);
     for (int i = 0; i < CACHE_NAMES_MAX; i++) {
         give_back(k->graphs[i].route);
         give_back(k->handed[i]);
     }
+    if (!watches(k, WATCH_BOUNDS))
+        return;
     if (k->v->outcome != LAW_FAILED)
         ledger_settled(&k->books, "the cache", k->v);
     for (int i = 0; i < IDENTITIES; i++)
@@ -567,11 +577,11 @@ void cache_walk(const cache_case *c, const cache_walk_options *options, verdict 
     k->c = c;
     k->options = options;
     k->v = v;
-    k->guard = options->override_guard ? options->guard : c->guard;
+    k->guard = c->guard;
     k->max_entries = c->max_entries;
     k->max_bytes = c->max_bytes;
-    k->predicts = c->max_bytes == 0;
-    world_begin(&k->w, 0);
+    k->predicts = c->max_bytes == 0 && !options->shared;
+    world_begin(&k->w, options->first_identity);
     k->w.freed = tensor_dies;
     k->w.context = k;
     model_begin(&k->m, c->max_entries);

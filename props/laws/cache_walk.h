@@ -17,7 +17,8 @@ typedef enum cache_watch {
     WATCH_BOUNDS = 4,   /* entries, memory and held identities */
     WATCH_CAPTURES = 8, /* captures and replays */
     WATCH_VERDICTS = 16,
-    WATCH_WANTS = 32,    /* what a text case wants of a step */
+    WATCH_WANTS = 32, /* what a text case wants of a step */
+    WATCH_ALL = 63,
     WATCH_NO_MEMORY = 64 /* every step is tried with each of its allocations failing first */
 } cache_watch;
 
@@ -34,8 +35,10 @@ typedef struct cache_observation {
 typedef struct cache_walk_options {
     const cache_engine *engine;
     unsigned watch;
-    cpr_guard guard; /* used if `override_guard` */
-    bool override_guard;
+    /* A cache that others use too, and where identities begin. Then there is no model: only what is wrong whatever others do
+     * is judged, and operations on the cache as a whole do nothing. */
+    cpr_cache *shared;
+    uint64_t first_identity;
     /* Told after every step; may be NULL. */
     void (*observe)(void *context, const cache_observation *seen);
     void *context;
