@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A law that cannot fail proves nothing. Here engines with one bug each, most of them seen in public code, are given to the
- * laws that should notice, and those must.
+ * A law that cannot fail proves nothing. Here engines with one bug each, most of them seen in public code,
+ * are given to the laws that should notice, and those must.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@ enum { CASES_UNTIL_NOTICED = 20000, CASES_WITHOUT_ALARM = 300, LAWS_OF_AN_ALARM 
 typedef cpr_status build_fn(const cpr_route_request *request, const cpr_allocator *allocator,
                             cpr_route **route, cpr_error *error);
 
-/* The route of `wrong`, labelled as that of `request`: the bug shows in the runs alone. Where only one of them is legal,
- * the answer is the right one. */
+/* The route of `wrong`, labelled as that of `request`: the bug shows in the runs alone. Where only one of
+ * them is legal, the answer is the right one. */
 static cpr_status build_mistaken(const cpr_route_request *request, const cpr_route_request *wrong,
                                  const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     cpr_route *right = NULL, *mistaken = NULL;
@@ -207,11 +207,9 @@ static cpr_status build_ignoring_wide_strides(const cpr_route_request *request,
     return cpr_route_build(&wrong, allocator, route, error);
 }
 
-/* A digest that depends on where the route lies, as one of a pointer would. The old route is still there when the new one is made, so
- * that the place differs. */
-static cpr_status build_with_address_in_digest(const cpr_route_request *request,
-                                               const cpr_allocator *allocator, cpr_route **route,
-                                               cpr_error *error) {
+/* A digest that depends on when it is taken. */
+static cpr_status build_counting_in_digest(const cpr_route_request *request, const cpr_allocator *allocator,
+                                           cpr_route **route, cpr_error *error) {
     static uint64_t routes_built;
     const cpr_status status = cpr_route_build(request, allocator, route, error);
     if (status == CPR_OK)
@@ -355,8 +353,8 @@ static bool error_dump_without_index(int64_t rank, const cpr_error *error, cpr_w
  * MARK: - Alarms
  *============================================================================*/
 
-/* What is planted replaces what the library has; NULL leaves it. A bug in one builder is for laws that compare them, the
- * same bug in all of them for those that know better. */
+/* What is planted replaces what the library has; NULL leaves it. A bug in one builder is for laws that
+ * compare them, the same bug in all of them for those that know better. */
 typedef struct alarm {
     const char *bug;
     build_fn *one_builder, *all_builders, *definition;
@@ -430,7 +428,7 @@ static const alarm alarms[] = {
      .all_builders = build_ignoring_wide_strides,
      .noticed_by = {"views"}},
     {.bug = "a digest that nothing determines",
-     .all_builders = build_with_address_in_digest,
+     .all_builders = build_counting_in_digest,
      .noticed_by = {"determinism", "round_trip", "equivalence"}},
     {.bug = "empty sequences in the digest",
      .all_builders = build_hashing_empties,

@@ -113,7 +113,8 @@ static bool take_dtype(arguments *a, const char *value, char *mistake, size_t si
 static bool take_rows(arguments *a, const char *value, char *mistake, size_t size) {
     if (!take_integer(value, &a->rows, mistake, size))
         return false;
-    /* The one number that has another meaning; nobody has a negative number of rows, so its neighbour says the same. */
+    /* The one number that has another meaning; nobody has a negative number of rows, so its neighbour
+     * says the same. */
     if (a->rows == CPR_ROWS_UNCHECKED)
         a->rows++;
     return true;
@@ -151,11 +152,11 @@ static bool take_out(arguments *a, const char *value, char *mistake, size_t size
     return true;
 }
 
-#define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous, flat_zigzag or heads_then_tails"
+#define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous,\nflat_zigzag or heads_then_tails"
 
-const option_spec option_cu = {"cu", "LIST|@FILE|-",
-                               "boundaries of the packed sequences: 0,4,16; from a file; from standard input",
-                               take_cu};
+const option_spec option_cu = {
+    "cu", "LIST|@FILE|-",
+    "boundaries of the packed sequences: as 0,4,16, from a\nfile, or from standard input", take_cu};
 const option_spec option_cp = {"cp", "P", "number of context-parallel ranks", take_cp};
 const option_spec option_rank = {"rank", "all|R", "one rank instead of all", take_rank};
 const option_spec option_from = {"from", "LAYOUT", "layout of the rows before (zigzag):\n" LAYOUT_NAMES,

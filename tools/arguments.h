@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the subcommands share: options, described once for parsing and for help; boundaries from the command line,
- * a file or standard input; and how the command ends.
+ * What the subcommands share: options, described once for parsing and for help; boundaries from the
+ * command line, a file or standard input; and how the command ends.
  */
 #ifndef CPROUTE_TOOLS_ARGUMENTS_H
 #define CPROUTE_TOOLS_ARGUMENTS_H

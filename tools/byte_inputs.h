@@ -9,9 +9,9 @@ typedef void (*broken_law_fn)(void *context, const law *broken, const char *path
                               size_t length, const verdict *v);
 
 /*
- * Judges a file by one law, by the law that its folder is named after, or by all laws (`only` NULL and no such folder). Tells
- * of every law that it breaks. The verdict is the worst that a law said, LAW_NOT_APPLICABLE if none applied, and
- * LAW_FAILED if the file cannot be read, which is printed.
+ * Judges a file by one law, by the law that its folder is named after, or by all laws (`only` NULL and no
+ * such folder). Tells of every law that it breaks. The verdict is the worst that a law said,
+ * LAW_NOT_APPLICABLE if none applied, and LAW_FAILED if the file cannot be read, which is printed.
  */
 void byte_input_judge(const char *path, const law *only, broken_law_fn tell, void *context, verdict *v);
 

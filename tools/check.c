@@ -49,7 +49,8 @@ static bool take_list(arguments *a, const char *value, char *mistake, size_t siz
     return take_nothing(value, &a->list);
 }
 
-static const option_spec option_seconds = {"seconds", "S", "time for all laws together (10)", take_seconds};
+static const option_spec option_seconds = {
+    "seconds", "S", "time for all laws together (10; --exhaustive: no limit)", take_seconds};
 static const option_spec option_cases = {"cases", "N", "cases for each law, whatever time they take",
                                          take_cases};
 static const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
@@ -85,9 +86,13 @@ static void tell_result(const law *l, const char *source, const run_report *repo
 }
 
 static void tell_failure(const arguments *a, const law *l, const run_report *report) {
-    void *subject = subject_from_bytes(l, report->bytes, report->length);
     printf("%s failed at case %" PRIu64 " of seed %" PRIu64 ", shrunk to %zu bytes\n", l->id,
            report->failed_case, a->seed, report->length);
+    if (!report->length) { /* it failed, but for no case that could be drawn again */
+        finding_show(l, &report->verdict, NULL);
+        return;
+    }
+    void *subject = subject_from_bytes(l, report->bytes, report->length);
     finding_show(l, &report->verdict, subject);
     if (subject)
         finding_keep(a->program, a->out, l, &report->verdict, report->bytes, report->length, subject);
@@ -108,9 +113,10 @@ static bool check_law(const arguments *a, const law *l, const char *source, run_
     return !report.failed;
 }
 
-static bool check_exhaustively(const arguments *a, const law *l, uint64_t *cases) {
-    run_options legal = {.seed = a->seed, .seconds = a->seconds, .exhaustive = &CASE_BOUNDS_EXHAUSTIVE};
-    run_options wrong = {.seed = a->seed, .seconds = a->seconds, .exhaustive = &CASE_BOUNDS_CORRUPTED};
+/* Both sources share the time, if there is a limit. */
+static bool check_exhaustively(const arguments *a, const law *l, double seconds, uint64_t *cases) {
+    run_options legal = {.seed = a->seed, .seconds = seconds / 2, .exhaustive = &CASE_BOUNDS_EXHAUSTIVE};
+    run_options wrong = {.seed = a->seed, .seconds = seconds / 2, .exhaustive = &CASE_BOUNDS_CORRUPTED};
     if (l->family != &route_family)
         return true;
     return check_law(a, l, "legal", &legal, cases) &&
@@ -119,14 +125,14 @@ static bool check_exhaustively(const arguments *a, const law *l, uint64_t *cases
 
 static int check_laws(const arguments *a, const law *only) {
     size_t chosen = only ? 1 : law_count, broken = 0;
-    double seconds = a->seconds > 0 ? a->seconds : (a->cases ? 0 : DEFAULT_SECONDS);
+    double seconds = a->seconds > 0 || a->cases || a->exhaustive ? a->seconds : DEFAULT_SECONDS;
     uint64_t cases = 0;
     fprintf(stderr, "seed %" PRIu64 "\n", a->seed);
     for (size_t i = 0; i < law_count && !interrupted; i++) {
         run_options how = {.seed = a->seed, .cases = a->cases, .seconds = seconds / (double)chosen};
         if (only && only != &laws[i])
             continue;
-        bool holds = a->exhaustive ? check_exhaustively(a, &laws[i], &cases)
+        bool holds = a->exhaustive ? check_exhaustively(a, &laws[i], how.seconds, &cases)
                                    : check_law(a, &laws[i], "random", &how, &cases);
         broken += !holds;
     }
@@ -169,11 +175,11 @@ static int check_run(arguments *a) {
 
 const command check_command = {
     .name = "check",
-    .summary = "Tests every law on random cases; shrinks, draws and keeps what breaks one.",
+    .summary = "Tests every law on random cases, and shrinks what breaks one.",
     .operands = "[options]",
-    .details = "What breaks a law is written as a text case into --out, with the line that replays it. "
-               "Ctrl-C ends early\n"
-               "and tells what was found. The same seed draws the same cases.",
+    .details = "What breaks a law is shrunk, drawn and written as a text case into --out, with\n"
+               "the line that replays it. Ctrl-C ends early and tells what was found. The same\n"
+               "seed draws the same cases.",
     .options = options,
     .run = check_run,
 };

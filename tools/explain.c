@@ -341,10 +341,10 @@ static int explain_run(arguments *a) {
 
 const command explain_command = {
     .name = "explain",
-    .summary = "Shows the three builders' answers side by side and marks where they first differ.",
+    .summary = "Shows the answers of the three builders side by side.",
     .operands = "FILE[:ID|:LINE] | --law LAW FILE | --cu LIST --cp P [options]",
-    .details = "FILE is a file of text cases, or with --law a byte input. Exit status 1 says that the "
-               "builders differ.",
+    .details = "FILE is a file of text cases, or with --law a byte input. Where the answers\n"
+               "first differ is marked. Exit status 1 says that they do.",
     .options = options,
     .run = explain_run,
 };

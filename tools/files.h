@@ -10,8 +10,8 @@
 /* A whole file, or standard input for "-". NULL with a message in `mistake`. The caller frees it. */
 char *read_whole(const char *path, size_t *length, char *mistake, size_t size);
 
-/* Visits a file, or all files under a folder in the order of their names; hidden ones and README* are left out. False,
- * with errno, if the path or something under it cannot be read. */
+/* Visits a file, or all files under a folder in the order of their names; hidden ones and README* are
+ * left out. False, with errno, if the path or something under it cannot be read. */
 bool files_visit(const char *path, void (*visit)(void *context, const char *path), void *context);
 
 /* Makes a folder and those above it. False with errno. */

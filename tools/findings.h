@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A broken law as people see it: what it says, the case drawn, a text case kept, and the line that replays it. */
+/* A broken law as people see it: what it says, the case drawn, a text case kept, and the line that
+ * replays it. */
 #ifndef CPROUTE_TOOLS_FINDINGS_H
 #define CPROUTE_TOOLS_FINDINGS_H
 
@@ -14,8 +15,8 @@ void finding_show(const law *broken, const verdict *v, const void *subject);
 /* Where findings go if nobody says so. */
 #define FINDINGS_FOLDER "findings"
 
-/* Writes the subject as a text case FOLDER/<law>-<hash>.jsonl and prints the line that replays it; failing to write is told on
- * standard error. `folder` may be NULL. */
+/* Writes the subject as a text case FOLDER/<law>-<hash>.jsonl and prints the line that replays it;
+ * failing to write is told on standard error. `folder` may be NULL. */
 void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v,
                   const uint8_t *bytes, size_t length, const void *subject);
 

@@ -41,7 +41,8 @@ static void write_intervals(int64_t rank, const cpr_intervals *share) {
     printf("\n");
 }
 
-/* A picture of all ranks or one; as a list of intervals where there are more sequences than a picture can tell apart. */
+/* A picture of all ranks or one; as a list of intervals where there are more sequences than a picture can
+ * tell apart. */
 static bool draw(const arguments *a, const cpr_route_request *request) {
     if (request->cu_seqlens.count > CASE_MAX_ENTRIES)
         return false;

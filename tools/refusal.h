@@ -8,10 +8,12 @@
 /* 0 if there is a batch and nothing else; EXIT_WRONG_USE, told, otherwise. */
 int batch_needed(const command *c, const arguments *a);
 
-/* The ranks to answer for. With a bad cp_size there is no list of ranks; rank 0 or the one asked for stands for all. */
+/* The ranks to answer for. With a bad cp_size there is no list of ranks; rank 0 or the one asked for
+ * stands for all. */
 void ranks_asked(const arguments *a, int64_t *first, int64_t *last);
 
-/* Tells a refusal: as JSON on standard output, or for people on standard error. False when output has failed. */
+/* Tells a refusal: as JSON on standard output, or for people on standard error. False when output has
+ * failed. */
 bool refusal_show(const arguments *a, int64_t rank, const cpr_error *error);
 
 /* Tells a refusal that all ranks share, and returns how to end. */

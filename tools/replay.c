@@ -139,14 +139,13 @@ static int replay_run(arguments *a) {
 
 const command replay_command = {
     .name = "replay",
-    .summary = "Judges text cases and byte inputs: three builders, right answers, and every law that fits.",
+    .summary = "Judges text cases and byte inputs by builders, answers and laws.",
     .operands = "[options] PATH...",
-    .details = "Folders are searched. *.jsonl and *.json hold text cases, one a line, with right answers in "
-               "the case or\n"
-               "in X.expected.jsonl beside X.jsonl. Any other file but README* is a byte input, judged by "
-               "--law, by the\n"
-               "law that its folder is named after, or by all laws. The last line counts: N passed, M "
-               "failed, K skipped.",
+    .details = "Folders are searched. *.jsonl and *.json hold text cases, one a line, with right\n"
+               "answers in the case or in X.expected.jsonl beside X.jsonl; all three builders\n"
+               "must give them, and every law that fits must hold. Any other file but README*\n"
+               "is a byte input, judged by --law, by the law that its folder is named after, or\n"
+               "by all laws. The last line counts: N passed, M failed, K skipped.",
     .options = options,
     .run = replay_run,
 };

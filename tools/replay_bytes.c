@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay_bytes PATH...: byte inputs through the law that their folder is named after, or through all. It needs nothing
- * but the engine and the laws, for builds in which every library must be instrumented.
+ * replay_bytes PATH...: byte inputs through the law that their folder is named after, or through all. It
+ * needs nothing but the engine and the laws, for builds in which every library must be instrumented.
  */
 #include "byte_inputs.h"
 #include "files.h"

@@ -72,17 +72,15 @@ static int route_run(arguments *a) {
 
 const command route_command = {
     .name = "route",
-    .summary = "Prints which local row goes to which rank and row, for one all-to-all-v between two layouts.",
+    .summary = "Prints which local row goes to which rank and row.",
     .operands = "--cu LIST --cp P [options]",
-    .details =
-        "JSON of a route:\n"
-        "  "
-        "{\"rank\":0,\"status\":\"ok\",\"source_rows\":8,\"target_rows\":8,\"send_rows\":[..]|null,\"recv_"
-        "rows\":\n"
-        "   [..]|null,\"input_splits\":[..],\"output_splits\":[..]}         null: the rows are 0, 1, 2, ...\n"
-        "JSON of a refusal:\n"
-        "  "
-        "{\"rank\":0,\"status\":\"error\",\"error\":\"not_divisible_2cp\",\"index\":1,\"got\":10,\"want\":4}",
+    .details = "The route serves one all-to-all-v between two layouts. JSON of a route:\n"
+               "  {\"rank\":0,\"status\":\"ok\",\"source_rows\":8,\"target_rows\":8,\n"
+               "   \"send_rows\":[..]|null,\"recv_rows\":[..]|null,\n"
+               "   \"input_splits\":[..],\"output_splits\":[..]}  null: the rows are 0, 1, 2, ...\n"
+               "JSON of a refusal:\n"
+               "  {\"rank\":0,\"status\":\"error\",\"error\":\"not_divisible_2cp\",\n"
+               "   \"index\":1,\"got\":10,\"want\":4}",
     .options = options,
     .run = route_run,
 };

@@ -96,10 +96,10 @@ static int seeds_run(arguments *a) {
 
 const command seeds_command = {
     .name = "seeds",
-    .summary = "Writes byte inputs DIR/<law>/<hash> from text cases, for fuzzers. For scripts.",
+    .summary = "Writes byte inputs for fuzzers from text cases. For scripts.",
     .operands = "--out DIR [--law LAW] PATH...",
-    .details = "Cases that are larger than what is drawn, or wrong in a way that is not drawn, have no "
-               "bytes; they are counted.",
+    .details = "Writes DIR/<law>/<hash>. Cases that are larger than what is drawn, or wrong in a\n"
+               "way that is not drawn, have no bytes; they are counted.",
     .options = options,
     .run = seeds_run,
 };

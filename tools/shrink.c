@@ -1,66 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute shrink: makes a failing byte input small. Crashes and hangs count as failures. */
-#include "kit/shrink.h"
 #include "arguments.h"
 #include "files.h"
 #include "findings.h"
+#include "kit/isolate.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
 static const option_spec *const options[] = {&option_law, &option_out, NULL};
 
-/* In a process of its own, whose verdict comes back through a pipe: the input may end the process instead. */
-static void judge_apart(const law *l, const uint8_t *bytes, size_t length, verdict *v) {
-    int ends[2], status = 0;
-    *v = (verdict){.outcome = LAW_NOT_APPLICABLE, .reason = "it cannot be judged"};
-    if (pipe(ends))
-        return;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        verdict opinion;
-        alarm(TIMEOUT_SECONDS);
-        law_judge_bytes(l, bytes, length, NULL, &opinion);
-        bool sent = write(ends[1], &opinion, sizeof opinion) == (ssize_t)sizeof opinion;
-        _exit(sent ? 0 : 1);
-    }
-    close(ends[1]);
-    bool received = read(ends[0], v, sizeof *v) == (ssize_t)sizeof *v; /* reasons are static: good here too */
-    close(ends[0]);
-    if (child > 0 && waitpid(child, &status, 0) == child && !received)
-        *v = (verdict){.outcome = LAW_FAILED,
-                       .reason = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it does not end"
-                                                                                    : "it crashes"};
+static void tell_finding(const arguments *a, const law *l, const verdict *v, const uint8_t *bytes,
+                         size_t length) {
+    void *subject = subject_from_bytes(l, bytes, length);
+    finding_show(l, v, subject);
+    if (subject)
+        finding_keep(a->program, a->out, l, v, bytes, length, subject);
+    free(subject);
 }
 
-static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length) {
+static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length, void *subject,
+                        isolated *answer) {
     /* What is drawn never needs more, and more is never drawn from. */
     uint8_t bytes[CHOICE_LOG_BYTES];
     size_t used = length < sizeof bytes ? length : sizeof bytes;
-    verdict v;
-    judge_apart(l, input, length, &v);
-    if (v.outcome != LAW_FAILED) {
+    judge_isolated(l, input, length, subject, TIMEOUT_SECONDS, answer);
+    if (answer->v.outcome != LAW_FAILED) {
         printf("%s holds for %s\n", l->id, a->operands[0]);
         return EXIT_GOOD;
     }
-    memcpy(bytes, input, used);
+    if (used)
+        memcpy(bytes, input, used);
     shrink_report report = shrink_law(l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
-    judge_apart(l, bytes, used, &v);
+    judge_isolated(l, bytes, used, subject, TIMEOUT_SECONDS, answer);
     printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", l->id, a->operands[0], length, used,
            report.attempts);
-    void *subject = subject_from_bytes(l, bytes, used);
-    finding_show(l, &v, subject);
-    if (subject)
-        finding_keep(a->program, a->out, l, &v, bytes, used, subject);
-    free(subject);
+    tell_finding(a, l, &answer->v, bytes, used);
     return EXIT_FINDINGS;
+}
+
+static int shrink_in_memory(const arguments *a, const law *l, const uint8_t *input, size_t length) {
+    int code = EXIT_FINDINGS;
+    void *subject = malloc(l->family->size);
+    isolated *answer = shared_memory(sizeof *answer);
+    if (subject && answer)
+        code = shrink_input(a, l, input, length, subject, answer);
+    else
+        fprintf(stderr, "cproute shrink: out of memory\n");
+    if (answer)
+        shared_memory_free(answer, sizeof *answer);
+    free(subject);
+    return code;
 }
 
 static int shrink_run(arguments *a) {
@@ -78,16 +70,17 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_input(a, l, (const uint8_t *)input, length);
+    int code = shrink_in_memory(a, l, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }
 
 const command shrink_command = {
     .name = "shrink",
-    .summary = "Makes a byte input that breaks a law small, draws it and keeps it. For scripts.",
+    .summary = "Makes a byte input that breaks a law small. For scripts.",
     .operands = "--law LAW [--out DIR] FILE",
-    .details = "Exit status 1 says that the input breaks the law, by a crash too; 0 that the law holds.",
+    .details = "The input is drawn and kept as a text case. Exit status 1 says that it breaks\n"
+               "the law, by a crash too; 0 that the law holds.",
     .options = options,
     .run = shrink_run,
 };

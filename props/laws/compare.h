@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Comparisons that put both answers and the first place where they differ into the verdict. Each returns whether they are the
- * same, and fails the law with `reason` if not. Names say who answered what.
+ * Comparisons that put both answers and the first place where they differ into the verdict. Each returns
+ * whether they are the same, and fails the law with `reason` if not. Names say who answered what.
  */
 #ifndef CPROUTE_PROPS_COMPARE_H
 #define CPROUTE_PROPS_COMPARE_H
@@ -11,8 +11,8 @@
 bool same_error(const cpr_error *a, const char *a_name, const cpr_error *b, const char *b_name,
                 const char *reason, verdict *v);
 
-/* Did the call that returned `status` and wrote *error say what the case expects? Where a case knows no details, only the
- * status counts. */
+/* Did the call that returned `status` and wrote *error say what the case expects? Where a case knows no
+ * details, only the status counts. */
 bool as_expected(const route_case *c, cpr_status status, const cpr_error *error, const char *name,
                  verdict *v);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves token numbers as a user of an all-to-all-v would, with rows and split sizes and nothing else, and then painted
- * rows through the library's own pack, exchange and scatter. */
+/* Moves token numbers as a user of an all-to-all-v would, with rows and split sizes and nothing else, and
+ * then painted rows through the library's own pack, exchange and scatter. */
 #include "compare.h"
 #include "group.h"
 #include "laws.h"

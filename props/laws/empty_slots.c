@@ -7,7 +7,8 @@
 
 enum { INSERTIONS_MAX = 5 };
 
-/* An empty sequence after entry `at`: its copy. The error's index moves with the entry or the sequence that it names. */
+/* An empty sequence after entry `at`: its copy. The error's index moves with the entry or the sequence that
+ * it names. */
 static void insert_empty(route_case *c, int64_t at, cpr_error *error) {
     memmove(&c->cu[at + 1], &c->cu[at], (size_t)(c->entries - at) * sizeof *c->cu);
     c->entries++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What laws call: the public functions behind pointers, so that a test can put a wrong one in the place of any. Laws get
- * it as a constant parameter; nothing here is ever written.
+ * What laws call: the public functions behind pointers, so that a test can put a wrong one in the place of
+ * any. Laws get it as a constant parameter; nothing here is ever written.
  */
 #ifndef CPROUTE_PROPS_ENGINE_UNDER_TEST_H
 #define CPROUTE_PROPS_ENGINE_UNDER_TEST_H

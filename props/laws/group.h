@@ -12,8 +12,8 @@ typedef struct group {
     int64_t size;
 } group;
 
-/* Builds the route of every rank of the request's group with the interval builder. On false, the verdict says why and
- * nothing is to be freed. */
+/* Builds the route of every rank of the request's group with the interval builder. On false, the verdict
+ * says why and nothing is to be freed. */
 bool group_build(group *g, const engine_under_test *engine, const cpr_route_request *request, verdict *v);
 void group_free(group *g);
 

@@ -64,7 +64,7 @@ static bool read_string(reader *r, const char **string, size_t *length) {
     return need(r, '"', "a string does not end, or is not plain");
 }
 
-/* Room for all numbers that the rest of the text can hold would be wasteful: count the commas of this list. */
+/* No more than the commas of this list part. */
 static int64_t numbers_at_most(const reader *r) {
     int64_t numbers = 1, depth = 0;
     for (const char *at = r->at; at < r->end; at++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads back the one kind of JSON that the library writes: a line that is one flat object of integers, plain strings,
- * nulls, lists of integers and lists of integer lists. Anything else is a mistake of the writer.
+ * Reads back the one kind of JSON that the library writes: a line that is one flat object of integers, plain
+ * strings, nulls, lists of integers and lists of integer lists. Anything else is a mistake of the writer.
  */
 #ifndef CPROUTE_PROPS_JSON_LINES_H
 #define CPROUTE_PROPS_JSON_LINES_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The laws. law_<id> judges the library; judge_<id> judges any engine, so that engines with a bug planted on purpose
- * prove that the law can fail. `family` in laws.def names the types of a case and of an engine: cache -> cache_case, cache_engine.
+ * The laws. law_<id> judges the library; judge_<id> judges any engine, so that engines with a bug planted on
+ * purpose prove that the law can fail. `family` in laws.def names the types of a case and of an engine:
+ * cache -> cache_case, cache_engine.
  */
 #ifndef CPROUTE_PROPS_LAWS_H
 #define CPROUTE_PROPS_LAWS_H

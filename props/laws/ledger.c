@@ -28,7 +28,8 @@ static void *ledger_allocate(void *context, size_t size) {
     return block->bytes;
 }
 
-/* A pointer is believed only if it is found among the live ones, so a strange one is counted and not followed. */
+/* A pointer is believed only if it is found among the live ones, so a strange one is counted and not
+ * followed. */
 static void ledger_release(void *context, void *memory, size_t size) {
     ledger *books = context;
     struct ledger_block **at = &books->live;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An allocator that keeps the books: what is live, what was released wrongly, and which allocation is to fail. */
+/* An allocator that keeps the books: what is live, what was released wrongly, and which allocation is to
+ * fail. */
 #ifndef CPROUTE_PROPS_LEDGER_H
 #define CPROUTE_PROPS_LEDGER_H
 
@@ -18,7 +19,8 @@ typedef struct ledger {
 /* *books must outlive the allocator and all that it allocates. */
 cpr_allocator ledger_allocator(ledger *books);
 
-/* Closes the books: fails the law unless everything was given back, and in the right way, and frees what was not. */
+/* Closes the books: fails the law unless everything was given back, and in the right way, and frees what was
+ * not. */
 bool ledger_settled(ledger *books, const char *by_whom, verdict *v);
 
 #endif

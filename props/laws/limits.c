@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs as long as numbers go and groups as large as they may be. The shape of the case gives the proportions of the
- * sequences and its salt the limit; routes are looked at run by run, never token by token.
+ * Packs as long as numbers go and groups as large as they may be. The shape of the case gives the
+ * proportions of the sequences and its salt the limit; routes are looked at run by run, never token by
+ * token.
  */
 #include "compare.h"
 #include "laws.h"
@@ -50,9 +51,9 @@ static int64_t proportion(const route_case *c, int64_t sequence) {
 }
 
 /*
- * The longest pack of these proportions within `limit` whose lengths `unit` divides. The last sequence that has tokens takes
- * what is left, so that the total comes within one unit of the limit. Proportions are bounded, because runs are as many
- * as the smallest chunk fits in what a rank holds.
+ * The longest pack of these proportions within `limit` whose lengths `unit` divides. The last sequence that
+ * has tokens takes what is left, so that the total comes within one unit of the limit. Proportions are
+ * bounded, because runs are as many as the smallest chunk fits in what a rank holds.
  */
 static void fill_to_limit(giant *g, const route_case *c, int64_t limit, int64_t unit) {
     const int64_t sequences = c->entries - 1 < SEQUENCES_MAX ? c->entries - 1 : SEQUENCES_MAX;
@@ -147,8 +148,8 @@ static bool is_frugal(const ledger *books, int64_t pieces, const char *what, ver
                     "%s takes %zu bytes for %" PRId64 " entries and runs", what, books->peak_bytes, pieces);
 }
 
-/* Tables of a wrong size or dtype, and int32 where rows go beyond: refused before anything is written, so that no real
- * table is needed. */
+/* Tables of a wrong size or dtype, and int32 where rows go beyond: refused before anything is written, so
+ * that no real table is needed. */
 static bool refuses_tables(const giant *g, const cpr_route *route, cpr_side side, verdict *v) {
     const int64_t count = oracle_rows(&g->pack);
     int64_t table = 0x5a5a5a5a;

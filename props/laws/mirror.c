@@ -14,8 +14,8 @@ static int by_peer_and_target(const void *a, const void *b) {
     return (x->target_row > y->target_row) - (x->target_row < y->target_row);
 }
 
-/* The same runs seen from the other direction. Runs stay maximal: whatever the order, nothing of the same peer lies
- * between a run and the one that would go on. */
+/* The same runs seen from the other direction. Runs stay maximal: whatever the order, nothing of the same
+ * peer lies between a run and the one that would go on. */
 static cpr_run *reflect(const cpr_run_list *list, bool reorder, scratch *s) {
     cpr_run *runs = scratch_bytes(s, (size_t)list->count * sizeof *runs);
     if (!runs)
@@ -30,8 +30,8 @@ static cpr_run *reflect(const cpr_run_list *list, bool reorder, scratch *s) {
 }
 
 /*
- * A list of runs is ordered by the target of its own direction. Where both layouts ascend alike that is one order for
- * both directions and the lists are equal as they are; elsewhere they have the same runs.
+ * A list of runs is ordered by the target of its own direction. Where both layouts ascend alike that is one
+ * order for both directions and the lists are equal as they are; elsewhere they have the same runs.
  */
 static bool mirrors(const cpr_run_list *there, const cpr_run_list *back, bool one_order, scratch *s,
                     const char *what, verdict *v) {

@@ -76,9 +76,9 @@ typedef struct stretch {
     int64_t chunk;
 } stretch;
 
-/* The last sequence that begins at or before divisor * position: with divisor 1 the one that holds a token, with P or 2P
- * the one that holds a row of a rank that has 1/P or 1/2P of every sequence. Later equal boundaries are empty
- * sequences before it. */
+/* The last sequence that begins at or before divisor * position: with divisor 1 the one that holds a token,
+ * with P or 2P the one that holds a row of a rank that has 1/P or 1/2P of every sequence. Later equal
+ * boundaries are empty sequences before it. */
 static stretch stretch_at(const oracle_pack *pack, cpr_layout layout, int64_t position, int64_t divisor) {
     const int64_t chunks = 2 * pack->cp_size;
     if (layout == CPR_FLAT_ZIGZAG)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reading of the layouts' definitions for the laws alone. It shares nothing with the engine but the names of the
- * layouts, and comes in two forms: whole lists, chunk by chunk, and single places by formula for streams too long to list.
+ * A reading of the layouts' definitions for the laws alone. It shares nothing with the engine but the names
+ * of the layouts, and comes in two forms: whole lists, chunk by chunk, and single places by formula for
+ * streams too long to list.
  */
 #ifndef CPROUTE_PROPS_ORACLE_H
 #define CPROUTE_PROPS_ORACLE_H

@@ -11,7 +11,8 @@ enum { GROUP_MAX = 256 };
 /* False, with the verdict "not applicable", unless the case is legal. */
 bool subject_legal(const route_case *c, verdict *v);
 
-/* False, with the verdict "not applicable", unless it is legal and small enough to list all tokens of all ranks. */
+/* False, with the verdict "not applicable", unless it is legal and small enough to list all tokens of all
+ * ranks. */
 bool subject_listable(const route_case *c, verdict *v);
 
 /* A legal case as dense int64 boundaries that lie in the case itself. */

@@ -24,8 +24,8 @@ static void put_entry(unsigned char *at, cpr_dtype dtype, int64_t value) {
         memcpy(at, &value, sizeof value);
 }
 
-/* Lays the entries out in a block that ends, and but for the misalignment begins, with the bytes that may be read; gaps
- * hold numbers that would be noticed. data == NULL without memory. */
+/* Lays the entries out in a block that ends, and but for the misalignment begins, with the bytes that may be
+ * read; gaps hold numbers that would be noticed. data == NULL without memory. */
 static cpr_cu_seqlens make_view(const route_case *c, view_form form, scratch *s) {
     const size_t width = entry_bytes(form.dtype);
     /* From the only entry no step is taken, and its stride may be anything. */

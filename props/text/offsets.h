@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boundaries as a person or a file writes them: numbers that may have a fraction, or not fit any integer. They are kept
- * as they were given until a request is made of them, so that each such number is refused as what it is.
+ * Boundaries as a person or a file writes them: numbers that may have a fraction, or not fit any integer.
+ * They are kept as they were given until a request is made of them, so that each such number is refused
+ * as what it is.
  */
 #ifndef CPROUTE_PROPS_OFFSETS_H
 #define CPROUTE_PROPS_OFFSETS_H
@@ -26,8 +27,8 @@ typedef struct offsets_mistake {
     const char *reason; /* static */
 } offsets_mistake;
 
-/* Appends what a text says: numbers between commas or white space, in JSON brackets or without. No number is legal.
- * False, with the place, where it is not a list of numbers. */
+/* Appends what a text says: numbers between commas or white space, in JSON brackets or without. No number
+ * is legal. False, with the place, where it is not a list of numbers. */
 bool offsets_parse(offsets *o, const char *text, size_t length, offsets_mistake *mistake);
 
 /* Tokens by the last entry; 0 if there is none, or it is negative. */
@@ -37,9 +38,9 @@ int64_t offsets_tokens(const offsets *o);
 cpr_dtype offsets_smallest_dtype(const offsets *o);
 
 /*
- * Makes request->cu_seqlens of the offsets, as `dtype`. False with the error if numbers do not fit that type; what
- * builders refuse before they read entries is reported first, as they would. The rest of the request must be set. The
- * view is good until the offsets change.
+ * Makes request->cu_seqlens of the offsets, as `dtype`. False with the error if numbers do not fit that
+ * type; what builders refuse before they read entries is reported first, as they would. The rest of the
+ * request must be set. The view is good until the offsets change.
  */
 bool offsets_hand_over(offsets *o, cpr_dtype dtype, cpr_route_request *request, cpr_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text case: one JSON object a line, as corpus/README.md describes the format. Reading is strict: an unknown field or
- * operation, or a value of another type, is a mistake that is told with its place.
+ * A text case: one JSON object a line, as corpus/README.md describes the format. Reading is strict: an
+ * unknown field or operation, or a value of another type, is a mistake that is told with its place.
  */
 #ifndef CPROUTE_PROPS_TEXT_CASE_H
 #define CPROUTE_PROPS_TEXT_CASE_H
@@ -67,8 +67,8 @@ void text_case_free(text_case *c);
 /* The rows that the caller says its buffer has, for boundaries `o`; rows that slack allows are not told. */
 int64_t text_case_rows(const text_case *c, const offsets *o);
 
-/* The case as laws take it, for one rank. `legal`: its route is; what is wrong then is between ranks or at the
- * transport. False if it is too large for laws. */
+/* The case as laws take it, for one rank. `legal`: its route is; what is wrong then is between ranks or
+ * at the transport. False if it is too large for laws. */
 bool text_case_to_route_case(const text_case *c, int64_t rank, bool legal, route_case *to);
 
 /* What the answers say about the error that is expected. False if they do not. */
@@ -78,9 +78,9 @@ bool text_case_error_details(const text_case *c, cpr_error *error);
 bool layout_from_text(const char *name, cpr_layout *layout);
 
 /*
- * Visits every case of a file, with the right answers from the file beside it (X.expected.jsonl beside X.jsonl) where
- * it has them. A line that is no case is visited with c == NULL and the mistake. False, with the mistake, if a file
- * cannot be read. A visitor that returns false ends it.
+ * Visits every case of a file, with the right answers from the file beside it (X.expected.jsonl beside
+ * X.jsonl) where it has them. A line that is no case is visited with c == NULL and the mistake. False,
+ * with the mistake, if a file cannot be read. A visitor that returns false ends it.
  */
 typedef struct text_entry {
     const char *file;

@@ -273,7 +273,8 @@ static cpr_error splits_outcome(text_case *c, verdict *v) {
     return error;
 }
 
-/* Undoing a distribution is gathering the shards: a route to contiguous, where rank after rank is the stream. */
+/* Undoing a distribution is gathering the shards: a route to contiguous, where rank after rank is the
+ * stream. */
 static cpr_error unshard_outcome(text_case *c, verdict *v) {
     if (!c->unshard_given)
         return NO_ERROR;

@@ -9,7 +9,8 @@
 typedef cpr_status text_builder_fn(const cpr_route_request *request, const cpr_allocator *allocator,
                                    cpr_route **route, cpr_error *error);
 
-/* The ranks that a case is judged on: the one that it names, or all; a spread of them where there are too many. */
+/* The ranks that a case is judged on: the one that it names, or all; a spread of them where there are too
+ * many. */
 enum { JUDGED_RANKS_MAX = 256 };
 typedef struct judged_ranks {
     int64_t items[JUDGED_RANKS_MAX];
@@ -35,8 +36,8 @@ cpr_layout text_case_to(const text_case *c);
 cpr_status text_case_share(text_case *c, cpr_layout layout, int64_t rank, int64_list *tokens,
                            cpr_error *error);
 
-/* How all operations of the case end, its route being legal: the first error, or CPR_OK. What an error cannot say, such
- * as a wrong row that arrived, goes into the verdict. */
+/* How all operations of the case end, its route being legal: the first error, or CPR_OK. What an error
+ * cannot say, such as a wrong row that arrived, goes into the verdict. */
 cpr_error text_case_outcome(text_case *c, verdict *v);
 
 bool errors_equal(const cpr_error *a, const cpr_error *b);

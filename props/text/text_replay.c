@@ -183,7 +183,8 @@ static void judge_laws_at(const route_case *subject, verdict *v, const law **bro
     }
 }
 
-/* Numbers that do not fit the type that the case gives them have no place in the arrays that laws hand over. */
+/* Numbers that do not fit the type that the case gives them have no place in the arrays that laws hand
+ * over. */
 static bool fits_its_dtype(const text_case *c) {
     return !(c->dtype_given && c->dtype == CPR_INT32) || offsets_smallest_dtype(&c->cu) == CPR_INT32;
 }

@@ -7,8 +7,9 @@
 #include "text_case.h"
 
 /*
- * LAW_NOT_APPLICABLE: it needs what is not here, and the reason says what. If a law is broken, *broken is that law and
- * *subject the case as the law saw it; otherwise *broken is NULL. Without a subject to work in, laws are not asked.
+ * LAW_NOT_APPLICABLE: it needs what is not here, and the reason says what. If a law is broken, *broken is
+ * that law and *subject the case as the law saw it; otherwise *broken is NULL. Without a subject to work
+ * in, laws are not asked.
  */
 void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject);
 
