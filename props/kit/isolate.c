@@ -11,18 +11,6 @@
 
 const char *const REASON_HANG = "hang: no verdict in time";
 
-void judge_logged(const law *l, const uint8_t *bytes, size_t length, void *subject, choice_log *log,
-                  verdict *v) {
-    log->length = log->record_count = 0;
-    log->full = false;
-    choices from = choices_from_bytes(bytes, length, log);
-    v->outcome = LAW_PASSED;
-    v->reason = "";
-    v->details[0] = '\0';
-    l->family->draw(&from, subject);
-    l->judge(subject, v);
-}
-
 void *shared_memory(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -70,6 +58,10 @@ int wait_for(pid_t process) {
     return status;
 }
 
+void verdict_of_lost_law(verdict *v, const char *reason) {
+    *v = (verdict){.outcome = LAW_FAILED, .reason = reason, .details = "the law did not come back"};
+}
+
 static void drop_output(void) {
     const int nowhere = open("/dev/null", O_WRONLY);
     const struct rlimit no_core = {0, 0};
@@ -80,25 +72,21 @@ static void drop_output(void) {
     setrlimit(RLIMIT_CORE, &no_core);
 }
 
-void judge_isolated(const law *l, const uint8_t *bytes, size_t length, void *subject, unsigned timeout_s,
-                    isolated *answer) {
+void judge_isolated(const law *l, const void *subject, unsigned timeout_s, verdict *v) {
     fflush(NULL);
     const pid_t child = fork();
     if (child < 0) {
-        judge_logged(l, bytes, length, subject, &answer->log, &answer->v);
+        law_judge(l, subject, v);
         return;
     }
     if (child == 0) {
         restore_signals();
         drop_output();
         alarm(timeout_s);
-        judge_logged(l, bytes, length, subject, &answer->log, &answer->v);
+        law_judge(l, subject, v);
         _exit(0);
     }
     const char *reason = failure_of_exit(wait_for(child));
-    if (reason) {
-        answer->v.outcome = LAW_FAILED;
-        answer->v.reason = reason;
-        snprintf(answer->v.details, sizeof answer->v.details, "the law did not come back");
-    }
+    if (reason)
+        verdict_of_lost_law(v, reason);
 }

@@ -78,18 +78,22 @@ const law *law_named(const char *id) {
     return NULL;
 }
 
+void law_judge(const law *l, const void *subject, verdict *v) {
+    v->outcome = LAW_PASSED;
+    v->reason = "";
+    v->details[0] = '\0';
+    l->judge(subject, v);
+}
+
 void law_judge_bytes(const law *l, const uint8_t *bytes, size_t length, void *subject, verdict *v) {
     void *own = subject ? NULL : malloc(l->family->size);
     void *drawn = subject ? subject : own;
     choices from = choices_from_bytes(bytes, length, NULL);
-    v->outcome = LAW_PASSED;
-    v->reason = "";
-    v->details[0] = '\0';
-    if (!drawn) {
-        law_skip(v, "no memory for a case");
-        return;
+    if (drawn) {
+        l->family->draw(&from, drawn);
+        law_judge(l, drawn, v);
+    } else {
+        *v = (verdict){.outcome = LAW_NOT_APPLICABLE, .reason = "no memory for a case"};
     }
-    l->family->draw(&from, drawn);
-    l->judge(drawn, v);
     free(own);
 }

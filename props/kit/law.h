@@ -55,6 +55,9 @@ extern const law laws[];
 extern const size_t law_count;
 const law *law_named(const char *id); /* NULL if there is none */
 
+/* Judges a subject of the law's family. */
+void law_judge(const law *law, const void *subject, verdict *v);
+
 /* Judges what the bytes decode to. `subject` (family->size bytes) may be NULL: then one is allocated. */
 void law_judge_bytes(const law *law, const uint8_t *bytes, size_t length, void *subject, verdict *v);
 

@@ -2,6 +2,7 @@
 #include "runner.h"
 #include "isolate.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -77,10 +78,7 @@ static void draw_next(run *r, uint64_t number) {
 static bool judge_next(run *r, uint64_t number) {
     verdict *v = &r->board->v;
     draw_next(r, number);
-    v->outcome = LAW_PASSED;
-    v->reason = "";
-    v->details[0] = '\0';
-    r->l->judge(r->subject, v);
+    law_judge(r->l, r->subject, v);
     if (v->outcome == LAW_FAILED) {
         atomic_store(&r->board->failed, true);
         return false;
@@ -232,28 +230,24 @@ static void shrink_failure(run *r, bool crashed) {
 
 /* The verdict on the shrunk case, if it is still a failure: a flaky law keeps the verdict that it gave. */
 static void judge_shrunk(run *r) {
-    isolated *answer = r->board->length > 0 ? shared_memory(sizeof *answer) : NULL;
-    if (!answer)
+    board *b = r->board;
+    verdict *v = b->length > 0 ? shared_memory(sizeof *v) : NULL;
+    if (!v)
         return;
+    choices from = choices_from_bytes(b->bytes, b->length, NULL);
+    r->l->family->draw(&from, r->subject);
     if (r->options->in_process)
-        judge_logged(r->l, r->board->bytes, r->board->length, r->subject, &answer->log, &answer->v);
+        law_judge(r->l, r->subject, v);
     else
-        judge_isolated(r->l, r->board->bytes, r->board->length, r->subject, TIMEOUT_S, answer);
-    if (answer->v.outcome == LAW_FAILED)
-        r->board->v = answer->v;
-    shared_memory_free(answer, sizeof *answer);
+        judge_isolated(r->l, r->subject, TIMEOUT_S, v);
+    if (v->outcome == LAW_FAILED)
+        b->v = *v;
+    shared_memory_free(v, sizeof *v);
 }
 
 /*==============================================================================
  * MARK: - Running
  *============================================================================*/
-
-static void blame_case_at_hand(board *b, const char *reason) {
-    b->v.outcome = LAW_FAILED;
-    b->v.reason = reason;
-    snprintf(b->v.details, sizeof b->v.details, "the law did not come back");
-    atomic_store(&b->failed, true);
-}
 
 static void run_on_board(run *r, run_report *report) {
     board *b = r->board;
@@ -267,8 +261,8 @@ static void run_on_board(run *r, run_report *report) {
     report->not_applicable = atomic_load(&b->not_applicable);
     const bool law_failed = atomic_load(&b->failed);
     if (reason && !law_failed)
-        blame_case_at_hand(b, reason);
-    report->failed = atomic_load(&b->failed);
+        verdict_of_lost_law(&b->v, reason);
+    report->failed = law_failed || reason;
     report->failed_case = report->cases;
     if (report->failed && (law_failed || reason != REASON_END)) {
         shrink_failure(r, !law_failed);
@@ -297,4 +291,18 @@ run_report run_law(const law *l, const run_options *options) {
         shared_memory_free(r.board, sizeof *r.board);
     free(r.subject);
     return report;
+}
+
+void run_report_show(FILE *out, const law *l, const run_report *report, bool colour) {
+    const verdict *v = &report->verdict;
+    fprintf(out, "law %s, broken by case %" PRIu64 ": %s\n  %s\n  %s\n", l->id, report->failed_case,
+            l->meaning, v->reason, v->details);
+    void *subject = report->length > 0 ? calloc(1, l->family->size) : NULL;
+    if (!subject)
+        return;
+    choices from = choices_from_bytes(report->bytes, report->length, NULL);
+    l->family->draw(&from, subject);
+    l->family->show(out, subject, colour);
+    l->family->write_text(out, subject, l->id, v->reason);
+    free(subject);
 }

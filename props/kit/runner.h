@@ -31,4 +31,7 @@ typedef struct run_report {
 
 run_report run_law(const law *law, const run_options *options);
 
+/* For people: what failed, the verdict on the shrunk case, its picture, and its text, ready for corpus/cases. */
+void run_report_show(FILE *out, const law *law, const run_report *report, bool colour);
+
 #endif

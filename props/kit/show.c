@@ -252,9 +252,9 @@ static void show_entries(FILE *out, const route_case *c) {
     const int64_t blamed = blamed_entry(&c->expected);
     const int64_t listed = c->entries < MOST_ENTRIES ? c->entries : MOST_ENTRIES;
     paragraph p = {.out = out, .blamed = -1};
-    add_word(&p, false, "cu_seqlens [%s", c->entries ? "" : "]");
+    add_word(&p, false, "cu_seqlens%s", c->entries ? "" : " []");
     for (int64_t i = 0; i < listed; i++)
-        add_word(&p, i == blamed, "%" PRId64 "%s", c->cu[i], i + 1 < c->entries ? "," : "]");
+        add_word(&p, i == blamed, "%s%" PRId64 "%s", i ? "" : "[", c->cu[i], i + 1 < c->entries ? "," : "]");
     if (listed < c->entries)
         add_word(&p, false, "and %" PRId64 " more]", c->entries - listed);
     end_line(&p);

@@ -196,11 +196,27 @@ static bool sort_records(search *s) {
     return progress;
 }
 
+/* Fields that repeat outside records, such as two mistakes of one kind. */
+static bool swap_blocks(search *s) {
+    enum { WIDEST = 4 };
+    bool progress = false;
+    for (size_t width = 1; width <= WIDEST; width++) {
+        for (size_t i = 0; i + 2 * width <= s->length && !exhausted(s); i++) {
+            try_from_best(s);
+            memcpy(s->trial + i, s->best + i + width, width);
+            memcpy(s->trial + i + width, s->best + i, width);
+            progress |= attempt(s, s->length);
+        }
+    }
+    return progress;
+}
+
 enum { MOST_RAISED = 4 };
 
 static bool trade(search *s, size_t i, size_t j) {
     const unsigned mine = s->best[i], yours = s->best[j];
-    if (attempt_two(s, i, 0, j, yours + mine) || attempt_two(s, i, mine - 1, j, yours + 1))
+    if (attempt_two(s, i, 0, j, yours + mine) || attempt_two(s, i, mine - 1, j, yours + 1) ||
+        attempt_two(s, i, mine - 1, j, UINT8_MAX))
         return true;
     for (unsigned more = 1; more <= MOST_RAISED; more++) {
         if (attempt_two(s, i, 0, j, yours + more) ||
@@ -217,6 +233,57 @@ static bool trade_bytes(search *s) {
             progress |= trade(s, i, j);
     }
     return progress;
+}
+
+/* One byte lower, and the same field of every record higher. */
+static bool lower_and_raise_field(search *s, size_t i, size_t field, unsigned more) {
+    try_from_best(s);
+    s->trial[i]--;
+    for (size_t record = 0; record < s->shape.record_count; record++) {
+        uint8_t *raised = &s->trial[s->shape.records[record].offset + field];
+        if (field >= s->shape.records[record].length || *raised > UINT8_MAX - more)
+            return false;
+        *raised = (uint8_t)(*raised + more);
+    }
+    return attempt(s, s->length);
+}
+
+static bool trade_with_fields(search *s) {
+    bool progress = false;
+    for (size_t i = 0; s->shape.record_count > 0 && i < s->shape.records[0].offset; i++) {
+        for (size_t field = 0; s->shape.record_count > 0 && field < s->shape.records[0].length; field++) {
+            for (unsigned more = 1; more <= MOST_RAISED && s->best[i] > 0 && !exhausted(s); more++)
+                progress |= lower_and_raise_field(s, i, field, more);
+        }
+    }
+    return progress;
+}
+
+/* One byte lower, and two behind it raised a little: the last means out of a valley, for short cases only. */
+static bool trade_for_two(search *s, size_t i, size_t j, size_t k) {
+    enum { LITTLE = 2 };
+    for (unsigned choice = 0; choice < LITTLE * LITTLE; choice++) {
+        try_from_best(s);
+        s->trial[i]--;
+        s->trial[j] = (uint8_t)(s->trial[j] + 1 + choice % LITTLE);
+        s->trial[k] = (uint8_t)(s->trial[k] + 1 + choice / LITTLE);
+        if (attempt(s, s->length))
+            return true;
+    }
+    return false;
+}
+
+static bool trade_triples(search *s) {
+    enum { LONGEST = 32 };
+    for (size_t i = 0; i < s->length && s->length <= LONGEST; i++) {
+        for (size_t j = i + 1; j < s->length && s->best[i] > 0; j++) {
+            for (size_t k = j + 1; k < s->length && !exhausted(s); k++) {
+                if (trade_for_two(s, i, j, k))
+                    return true;
+            }
+        }
+    }
+    return false;
 }
 
 static bool delete_record_and_raise(search *s, size_t record, size_t j) {
@@ -250,8 +317,9 @@ static bool merge_records(search *s) {
  *============================================================================*/
 
 /* Cheap ones first; each success begins again. */
-static bool (*const passes[])(search *s) = {delete_records, delete_bytes, zero_blocks, lower_bytes,
-                                            sort_records,   lower_pairs,  trade_bytes, merge_records};
+static bool (*const passes[])(search *s) = {delete_records, delete_bytes,      zero_blocks,  lower_bytes,
+                                            sort_records,   swap_blocks,       lower_pairs,  trade_bytes,
+                                            merge_records,  trade_with_fields, trade_triples};
 
 static bool begin(search *s) {
     if (!fails(s, s->best, s->length))
@@ -291,37 +359,43 @@ typedef struct law_failure {
     const law *l;
     void *subject;
     const char *reason; /* of the first attempt */
-    isolated *answer;   /* NULL: attempts run in this process */
+    bool isolate;
     unsigned timeout_s;
+    verdict *v;
+    choice_log smallest; /* what failed so far */
 } law_failure;
 
+/* What would not be an improvement is not judged: judging may take as long as a hang. */
 static bool law_still_fails(void *context, const uint8_t *bytes, size_t length, choice_log *log) {
     law_failure *f = context;
-    verdict v;
-    if (f->answer) {
-        judge_isolated(f->l, bytes, length, f->subject, f->timeout_s, f->answer);
-        memcpy(log, &f->answer->log, sizeof *log);
-        v.outcome = f->answer->v.outcome;
-        v.reason = f->answer->v.reason;
-    } else {
-        judge_logged(f->l, bytes, length, f->subject, log, &v);
-    }
-    if (v.outcome != LAW_FAILED)
+    choices from = choices_from_bytes(bytes, length, log);
+    f->l->family->draw(&from, f->subject);
+    if (f->reason && !log->full && !smaller(log->bytes, log->length, f->smallest.bytes, f->smallest.length))
         return false;
-    if (!f->reason)
-        f->reason = v.reason;
-    return strcmp(v.reason, f->reason) == 0;
+    if (f->isolate)
+        judge_isolated(f->l, f->subject, f->timeout_s, f->v);
+    else
+        law_judge(f->l, f->subject, f->v);
+    if (f->v->outcome != LAW_FAILED || (f->reason && strcmp(f->v->reason, f->reason) != 0))
+        return false;
+    f->reason = f->v->reason;
+    memcpy(&f->smallest, log, sizeof *log);
+    return true;
 }
 
 shrink_report shrink_law(const law *l, uint8_t *bytes, size_t *length, bool isolate, unsigned timeout_s,
                          size_t max_attempts) {
-    law_failure f = {.l = l, .subject = calloc(1, l->family->size), .timeout_s = timeout_s};
+    law_failure *f = calloc(1, sizeof *f);
+    void *subject = calloc(1, l->family->size);
+    verdict *v = shared_memory(sizeof *v);
     shrink_report report = {0, 0};
-    f.answer = isolate ? shared_memory(sizeof *f.answer) : NULL;
-    if (f.subject && (f.answer || !isolate))
-        report = shrink(bytes, length, law_still_fails, &f, max_attempts);
-    if (f.answer)
-        shared_memory_free(f.answer, sizeof *f.answer);
-    free(f.subject);
+    if (f && subject && v) {
+        *f = (law_failure){.l = l, .subject = subject, .isolate = isolate, .timeout_s = timeout_s, .v = v};
+        report = shrink(bytes, length, law_still_fails, f, max_attempts);
+    }
+    if (v)
+        shared_memory_free(v, sizeof *v);
+    free(subject);
+    free(f);
     return report;
 }
