@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz asan msan tsan lint
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl asan msan tsan lint
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -19,11 +19,13 @@ import xml.etree.ElementTree
 import campaign
 import cover
 import fuzz
+import fuzz_afl
 import lint
 import suite
 import tree
 
-SMOKE_SECONDS = 1
+# About a second of the slowest law.
+SMOKE_CASES = 3000
 TEST_TIMEOUT = 100
 
 
@@ -124,6 +126,11 @@ def command_answers():
         raise suite.Failed(line)
 
 
+def afl_built():
+    suite.need(tree.toolchain()["AFL_CC_WRAPPER"], "afl++")
+    built("afl", "fuzz_canary")
+
+
 def scripts_tested():
     output = suite.command([sys.executable, "-m", "unittest", "test_campaign"], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
@@ -133,18 +140,18 @@ def fuzz_targets():
     return [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
 
 
-def canary_found():
-    took = fuzz.LibFuzzer().canary(campaign.CANARY_SECONDS)
+def canary_found(engine):
+    took = engine.canary(campaign.CANARY_SECONDS)
     if took is None:
         raise suite.Failed(f"the planted bug was not found within {campaign.CANARY_SECONDS} s")
     return f"found after {took:.2f} s"
 
 
 def fuzz_smoke(law):
-    """The seeds, then a second of fuzzing from them; nothing is kept."""
+    """The seeds, then some fuzzing from them; nothing is kept but a failing input."""
     with tempfile.TemporaryDirectory() as folder:
-        output = suite.command([fuzz.LibFuzzer().binary(law), *fuzz.LIBFUZZER_OPTIONS, f"-max_total_time={SMOKE_SECONDS}",
-                                f"-artifact_prefix={tree.BUILD}/", folder, *campaign.seeds_of(law)])
+        output = suite.command([fuzz.LibFuzzer().binary(law), *fuzz.LIBFUZZER_OPTIONS, f"-runs={SMOKE_CASES}",
+                                f"-artifact_prefix={tree.BUILD}/{law}-", folder, *campaign.seeds_of(law)])
     return f"{fuzz.executed(output):,} cases"
 
 
@@ -188,13 +195,18 @@ class Lanes:
 
     def fuzz(self):
         if self.tests.run("build: fuzz targets", built, "fuzz", *fuzz_targets()):
-            self.tests.run("fuzz: canary", canary_found)
+            self.tests.run("fuzz: canary, libFuzzer", canary_found, fuzz.LibFuzzer())
             if self.seeds():
                 for law in tree.laws():
                     self.tests.run(f"fuzz: {law}", fuzz_smoke, law)
 
+    def afl(self):
+        if self.tests.run("build: AFL++ canary", afl_built):
+            self.tests.run("fuzz: canary, AFL++", canary_found, fuzz_afl.Afl([], cmplog=False))
+
     def asan(self):
         if self.tests.run("build: clang, ASan + UBSan", built, "asan"):
+            ctest(self.tests, "asan", "test, ASan + UBSan")
             self.tests.run("corpus: replay, ASan + UBSan", replay, "asan")
 
     def msan(self):
@@ -212,7 +224,7 @@ class Lanes:
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
-LANES = ("release", "cover", "fuzz", "asan", "msan", "tsan", "lint")
+LANES = ("release", "cover", "fuzz", "afl", "asan", "msan", "tsan", "lint")
 
 
 def run():

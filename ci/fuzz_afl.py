@@ -82,9 +82,10 @@ def prepare_seeds(law):
     return folder
 
 
-def afl_command(preset_binary, cmplog_binary, seeds, out, role, seconds):
+def afl_command(binary, cmplog_binary, seeds, out, role, seconds):
+    companion = ["-c", cmplog_binary] if cmplog_binary else []
     return ["afl-fuzz", "-i", seeds, "-o", out, *role, "-V", str(max(1, round(seconds + 1))), "-t", str(TIMEOUT_MILLISECONDS),
-            "-m", "none", "-G", str(LONGEST_INPUT), "-c", cmplog_binary, "--", preset_binary]
+            "-m", "none", "-G", str(LONGEST_INPUT), *companion, "--", binary]
 
 
 class AflRun(campaign.Run):
@@ -128,7 +129,8 @@ class Afl:
     name = "AFL++"
     longest_run = 10**9
 
-    def __init__(self, laws):
+    def __init__(self, laws, cmplog=True):
+        self.cmplog = cmplog
         self.started = set()
         self.seeds = {law: prepare_seeds(law) for law in laws}
         for law in laws:
@@ -138,7 +140,7 @@ class Afl:
         return os.path.join(tree.BUILD, "afl", "fuzz", f"fuzz_{law}")
 
     def cmplog_binary(self, law):
-        return os.path.join(tree.BUILD, "afl-cmplog", "fuzz", f"fuzz_{law}")
+        return os.path.join(tree.BUILD, "afl-cmplog", "fuzz", f"fuzz_{law}") if self.cmplog else None
 
     def out(self, law):
         return os.path.join(tree.BUILD, "afl-out", law)

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -80,7 +81,7 @@ def warnings_of(version):
     with open(os.path.join(tree.BUILD, "release", "compile_commands.json")) as file:
         entries = [entry for entry in json.load(file) if entry["file"].endswith(".c")]
     for entry in entries:
-        words = entry["command"].split()
+        words = shlex.split(entry["command"])
         # Output, and gcc's own link-time options, mean nothing to a compiler that only reads.
         end = words.index("-o")
         suite.command([compiler, "-fsyntax-only", *words[1:end], entry["file"]], cwd=entry["directory"])

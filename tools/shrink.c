@@ -12,47 +12,46 @@ enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
 static const option_spec *const options[] = {&option_law, &option_out, NULL};
 
-static void tell_finding(const arguments *a, const law *l, const verdict *v, const uint8_t *bytes,
-                         size_t length) {
+/* What the bytes decode to, judged where a crash or a hang does no harm; NULL without memory. The caller frees it. */
+static void *judged(const law *l, const uint8_t *bytes, size_t length, verdict *v) {
     void *subject = subject_from_bytes(l, bytes, length);
-    finding_show(l, v, subject);
     if (subject)
-        finding_keep(a->program, a->out, l, v, bytes, length, subject);
-    free(subject);
+        judge_isolated(l, subject, TIMEOUT_SECONDS, v);
+    else
+        fprintf(stderr, "cproute shrink: out of memory\n");
+    return subject;
 }
 
-static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length, void *subject,
-                        isolated *answer) {
-    /* What is drawn never needs more, and more is never drawn from. */
-    uint8_t bytes[CHOICE_LOG_BYTES];
-    size_t used = length < sizeof bytes ? length : sizeof bytes;
-    judge_isolated(l, input, length, subject, TIMEOUT_SECONDS, answer);
-    if (answer->v.outcome != LAW_FAILED) {
-        printf("%s holds for %s\n", l->id, a->operands[0]);
-        return EXIT_GOOD;
+static int keep_shrunk(const arguments *a, const law *l, const uint8_t *bytes, size_t length) {
+    verdict v;
+    void *subject = judged(l, bytes, length, &v);
+    if (subject) {
+        finding_show(l, &v, subject);
+        finding_keep(a->program, a->out, l, &v, bytes, length, subject);
     }
-    if (used)
-        memcpy(bytes, input, used);
-    shrink_report report = shrink_law(l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
-    judge_isolated(l, bytes, used, subject, TIMEOUT_SECONDS, answer);
-    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", l->id, a->operands[0], length, used,
-           report.attempts);
-    tell_finding(a, l, &answer->v, bytes, used);
+    free(subject);
     return EXIT_FINDINGS;
 }
 
-static int shrink_in_memory(const arguments *a, const law *l, const uint8_t *input, size_t length) {
-    int code = EXIT_FINDINGS;
-    void *subject = malloc(l->family->size);
-    isolated *answer = shared_memory(sizeof *answer);
-    if (subject && answer)
-        code = shrink_input(a, l, input, length, subject, answer);
-    else
-        fprintf(stderr, "cproute shrink: out of memory\n");
-    if (answer)
-        shared_memory_free(answer, sizeof *answer);
+static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length) {
+    verdict v;
+    void *subject = judged(l, input, length, &v);
+    if (!subject)
+        return EXIT_FINDINGS;
     free(subject);
-    return code;
+    if (v.outcome != LAW_FAILED) {
+        printf("%s holds for %s\n", l->id, a->operands[0]);
+        return EXIT_GOOD;
+    }
+    /* What is drawn never needs more, and more is never drawn from. */
+    uint8_t bytes[CHOICE_LOG_BYTES];
+    size_t used = length < sizeof bytes ? length : sizeof bytes;
+    if (used)
+        memcpy(bytes, input, used);
+    shrink_report report = shrink_law(l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
+    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", l->id, a->operands[0], length, used,
+           report.attempts);
+    return keep_shrunk(a, l, bytes, used);
 }
 
 static int shrink_run(arguments *a) {
@@ -70,7 +69,7 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_in_memory(a, l, (const uint8_t *)input, length);
+    int code = shrink_input(a, l, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }

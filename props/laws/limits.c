@@ -357,9 +357,7 @@ static bool checks_counts(const giant *g, verdict *v) {
         const int64_t largest = (int64_t)(UINT64_MAX >> (65 - bits[i]));
         cpr_error error;
         const cpr_status status = g->engine->transport_check(&g->request, width, bits[i], NULL, &error);
-        if (beyond && bits[i] == 64)
-            continue; /* more than INT64_MAX cannot be told from it */
-        const bool good = elements > largest
+        const bool good = elements > largest || beyond
                               ? call_refused(status, &error, (cpr_error){CPR_OVERFLOW, -1, elements, largest},
                                              "transport_check", v)
                               : call_ok(status, &error, "transport_check", v);

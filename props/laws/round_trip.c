@@ -214,6 +214,22 @@ static bool refuses_other_boundaries(trip *t, int64_t rank, bool doubled, verdic
     return good;
 }
 
+/* One field of a route changed at a time, as if its rank had been built with other arguments. */
+static bool refuses_relabelled(trip *t, int64_t rank, verdict *v) {
+    if (t->ranks == 1)
+        return true;
+    const cpr_route *route = t->there.routes[rank];
+    cpr_route source = *route, target = *route, tokens = *route, digest = *route;
+    source.source = (cpr_layout)((route->source + 1) % CPR_LAYOUT_COUNT);
+    target.target = (cpr_layout)((route->target + 1) % CPR_LAYOUT_COUNT);
+    tokens.total_tokens += t->ranks;
+    digest.boundaries_digest ^= 1;
+    return refuses_stranger(t, rank, &source, "a route of another source layout", v) &&
+           refuses_stranger(t, rank, &target, "a route of another target layout", v) &&
+           refuses_stranger(t, rank, &tokens, "a route of another number of tokens", v) &&
+           refuses_stranger(t, rank, &digest, "a route of another digest", v);
+}
+
 static bool refuses_split_mismatch(trip *t, int64_t rank, verdict *v) {
     call made;
     if (t->rows == 0)
@@ -256,9 +272,9 @@ static bool refuse_all(trip *t, verdict *v) {
     const int64_t rank = (int64_t)salt_below(t->c->salt, 5, (uint64_t)t->ranks);
     return refuses_wrong_tag(t, rank, v) && refuses_wrong_rows(t, rank, false, v) &&
            refuses_wrong_rows(t, rank, true, v) && refuses_other_rank(t, rank, v) &&
-           refuses_swapped_direction(t, rank, v) && refuses_other_boundaries(t, rank, true, v) &&
-           refuses_other_boundaries(t, rank, false, v) && refuses_split_mismatch(t, rank, v) &&
-           refuses_overflow(t, v);
+           refuses_swapped_direction(t, rank, v) && refuses_relabelled(t, rank, v) &&
+           refuses_other_boundaries(t, rank, true, v) && refuses_other_boundaries(t, rank, false, v) &&
+           refuses_split_mismatch(t, rank, v) && refuses_overflow(t, v);
 }
 
 static void judge_trip(trip *t, verdict *v) {

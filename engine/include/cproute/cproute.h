@@ -57,9 +57,9 @@ extern "C" {
  * MARK: - Version
  *============================================================================*/
 
-#define CPR_VERSION_MAJOR 0
-#define CPR_VERSION_MINOR 1
-#define CPR_VERSION_PATCH 0
+#define CPR_VERSION_MAJOR  0
+#define CPR_VERSION_MINOR  1
+#define CPR_VERSION_PATCH  0
 #define CPR_VERSION_STRING "0.1.0"
 #define CPR_VERSION_NUMBER (CPR_VERSION_MAJOR * 10000 + CPR_VERSION_MINOR * 100 + CPR_VERSION_PATCH)
 
@@ -91,17 +91,17 @@ typedef enum cpr_status {
     CPR_OK = 0,
 
     /* What is wrong with a request.        cpr_error: index | got | wanted                          */
-    CPR_BAD_CP_SIZE = -901,       /* -1 | cp_size | the limit passed: 1 or CPR_CP_SIZE_MAX            */
-    CPR_BAD_RANK = -902,          /* -1 | cp_rank | cp_size (ranks lie below it)                      */
-    CPR_BAD_LAYOUT = -903,        /* 0 source, 1 target | the value | CPR_LAYOUT_COUNT                */
-    CPR_DTYPE = -904,             /* -1 | the dtype | CPR_INT64 (CPR_INT32 is taken too)              */
-    CPR_DEVICE = -905,            /* -1 | the device, -1 for data == NULL | CPR_CPU                   */
-    CPR_EMPTY_CU_SEQLENS = -906,  /* -1 | number of entries | 1                                       */
-    CPR_NONZERO_START = -907,     /* 0 | cu_seqlens[0] | 0                                            */
-    CPR_DECREASING = -908,        /* entry | cu_seqlens[entry] | cu_seqlens[entry - 1]                */
-    CPR_TOTAL_MISMATCH = -909,    /* -1, or the rank | the caller's rows | rows by the boundaries     */
-    CPR_NOT_DIVISIBLE_2CP = -910, /* sequence, -1 the whole stream | its length | 2 * cp_size         */
-    CPR_NOT_DIVISIBLE_CP = -911,  /* -1 | total tokens | cp_size                                      */
+    CPR_BAD_CP_SIZE = -901,         /* -1 | cp_size | the limit passed: 1 or CPR_CP_SIZE_MAX            */
+    CPR_BAD_RANK = -902,            /* -1 | cp_rank | cp_size (ranks lie below it)                      */
+    CPR_BAD_LAYOUT = -903,          /* 0 source, 1 target | the value | CPR_LAYOUT_COUNT                */
+    CPR_DTYPE = -904,               /* -1 | the dtype | CPR_INT64 (CPR_INT32 is taken too)              */
+    CPR_DEVICE = -905,              /* -1 | the device, -1 for data == NULL | CPR_CPU                   */
+    CPR_EMPTY_CU_SEQLENS = -906,    /* -1 | number of entries | 1                                       */
+    CPR_NONZERO_START = -907,       /* 0 | cu_seqlens[0] | 0                                            */
+    CPR_DECREASING = -908,          /* entry | cu_seqlens[entry] | cu_seqlens[entry - 1]                */
+    CPR_TOTAL_MISMATCH = -909,      /* -1, or the rank | the caller's rows | rows by the boundaries     */
+    CPR_NOT_DIVISIBLE_2CP = -910,   /* sequence, -1 the whole stream | its length | 2 * cp_size         */
+    CPR_NOT_DIVISIBLE_CP = -911,    /* -1 | total tokens | cp_size                                      */
     CPR_NOT_DIVISIBLE_CP_TP = -912, /* -1 | rows of one CP rank | tp_size                             */
     CPR_OVERFLOW = -913,            /* -1 | the value | the largest that fits                         */
     CPR_NO_MEMORY = -914,           /* -1 | 0 | 0                                                     */
@@ -248,10 +248,9 @@ typedef struct cpr_intervals {
  * T, or CPR_ROWS_UNCHECKED. Fails as a route from `layout` to itself would. O(entries).
  * The caller frees *intervals with cpr_intervals_free.
  */
-CPR_API cpr_status cpr_layout_intervals(const cpr_cu_seqlens *cu_seqlens, int64_t rows,
-                                        cpr_geometry geometry, cpr_layout layout,
-                                        const cpr_allocator *allocator, cpr_intervals **intervals,
-                                        cpr_error *error);
+CPR_API cpr_status cpr_layout_intervals(const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry,
+                                        cpr_layout layout, const cpr_allocator *allocator,
+                                        cpr_intervals **intervals, cpr_error *error);
 
 /* NULL is allowed. */
 CPR_API void cpr_intervals_free(cpr_intervals *intervals);
@@ -285,8 +284,9 @@ typedef struct cpr_run {
 typedef struct cpr_run_list {
     cpr_run *runs;
     int64_t count;
-    int64_t rows;  /* sum of the lengths */
-    bool identity; /* the local rows, in list order, are 0, 1, 2, ...: no index and no copy is needed. An empty
+    int64_t rows; /* sum of the lengths */
+    bool
+        identity; /* the local rows, in list order, are 0, 1, 2, ...: no index and no copy is needed. An empty
                       list is an identity too. */
 } cpr_run_list;
 
@@ -323,9 +323,8 @@ CPR_API cpr_status cpr_route_build(const cpr_route_request *request, const cpr_a
 CPR_API cpr_status cpr_route_build_definition(const cpr_route_request *request,
                                               const cpr_allocator *allocator, cpr_route **route,
                                               cpr_error *error);
-CPR_API cpr_status cpr_route_build_per_token(const cpr_route_request *request,
-                                             const cpr_allocator *allocator, cpr_route **route,
-                                             cpr_error *error);
+CPR_API cpr_status cpr_route_build_per_token(const cpr_route_request *request, const cpr_allocator *allocator,
+                                             cpr_route **route, cpr_error *error);
 
 /* NULL is allowed. */
 CPR_API void cpr_route_free(cpr_route *route);
@@ -340,8 +339,7 @@ CPR_API bool cpr_route_equal(const cpr_route *a, const cpr_route *b);
  * It cannot tell whether the boundaries were right: compare with a route built from them for that.
  * O(n log n) in runs.
  */
-CPR_API bool cpr_route_validate(const cpr_route *route, const cpr_allocator *allocator,
-                                const char **why);
+CPR_API bool cpr_route_validate(const cpr_route *route, const cpr_allocator *allocator, const char **why);
 
 /*
  * The local rows of a side in list order: for CPR_SEND the rows to send, grouped by destination; for CPR_RECV
@@ -356,8 +354,8 @@ CPR_API cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dty
  * Rows sent to (CPR_SEND: input splits) or received from (CPR_RECV: output splits) every rank. count must be
  * cp_size (split_mismatch: -1 | count | cp_size).
  */
-CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits,
-                                    int64_t count, cpr_error *error);
+CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
+                                    cpr_error *error);
 
 /*==============================================================================
  * MARK: - Validity cache
@@ -547,8 +545,8 @@ typedef struct cpr_shard {
  *   - total_mismatch: a shard's rows are not the route's: r | its rows | rows of the route
  *   - overflow: a shard's bytes do not fit: -1 | rows | most rows of row_bytes that fit
  */
-CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_size,
-                                     size_t row_bytes, const cpr_shard *sources, cpr_shard *targets,
+CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_size, size_t row_bytes,
+                                     const cpr_shard *sources, cpr_shard *targets,
                                      const cpr_allocator *allocator, cpr_error *error);
 
 /* Copies the source rows into `message` in sending order. Both hold route->send.rows rows. */
@@ -570,9 +568,8 @@ CPR_API cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const
  * to the same answer, because all ranks' routes are built: O(P * (entries + runs)). geometry.cp_rank must still be
  * a legal rank. Fails as the builders do, or with overflow: -1 | elements, INT64_MAX if more | largest count.
  */
-CPR_API cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width,
-                                       int count_bits, const cpr_allocator *allocator,
-                                       cpr_error *error);
+CPR_API cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
+                                       const cpr_allocator *allocator, cpr_error *error);
 
 /*==============================================================================
  * MARK: - Text and JSON
@@ -583,13 +580,13 @@ typedef bool (*cpr_write_fn)(void *context, const char *text, size_t length);
 
 typedef enum cpr_dump_form {
     CPR_DUMP_JSON_ROWS = 0, /* one JSON object a line; rows written out, null for an identity */
-    CPR_DUMP_JSON_RUNS = 1, /* the same, with "send_runs" and "recv_runs": [[peer,source_row,target_row,length],..] */
-    CPR_DUMP_TEXT = 2       /* for people, one line a run */
+    CPR_DUMP_JSON_RUNS =
+        1, /* the same, with "send_runs" and "recv_runs": [[peer,source_row,target_row,length],..] */
+    CPR_DUMP_TEXT = 2 /* for people, one line a run */
 } cpr_dump_form;
 
 /* Writes a route, ending in a newline. Needs no memory, whatever the size. False if `write` stopped it. */
-CPR_API bool cpr_route_dump(const cpr_route *route, cpr_dump_form form, cpr_write_fn write,
-                            void *context);
+CPR_API bool cpr_route_dump(const cpr_route *route, cpr_dump_form form, cpr_write_fn write, void *context);
 
 /* {"rank":R,"status":"error","error":KIND,"index":I,"got":G,"want":W} and a newline. */
 CPR_API bool cpr_error_dump_json(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
