@@ -71,7 +71,7 @@ static bool replay_case(void *context, const text_entry *entry) {
         tell_failure(place, entry->c->id, &v);
     count(r, place, entry->c->id, &v);
     if (broken) {
-        finding_show(broken, &v, r->subject);
+        finding_show(broken, &v, text_case_subject(entry->c, broken, r->subject));
         printf("  replay: %s replay %s\n", r->a->program, entry->file);
     }
     return true;

@@ -97,7 +97,9 @@ static const struct {
     {4, {0, 8, 16, 24}},
     {3, {0, 12, 16}},
     {6, {0, 0, 8, 8, 16, 24}},
-    {5, {0, 99, 8, 99, 16}},
+    {5, {0, 99, 4, 99, 8}},
+    {3, {0, 4, 8}},
+    {3, {0, 4, 12}},
     {3, {0, 6, 12}},
     {1, {0}},
     {3, {0, 16, 8}},
@@ -139,6 +141,22 @@ bool cache_op_from_name(const char *name, cache_op_kind *kind) {
     for (int i = 0; i < CACHE_OP_KINDS; i++)
         if (!strcmp(kinds[i].name, name)) {
             *kind = (cache_op_kind)i;
+            return true;
+        }
+    return false;
+}
+
+static const char *const guard_names[] = {
+    [CPR_GUARD_DEFAULT] = "default", [CPR_GUARD_VERSION] = "version", [CPR_GUARD_CONTENT] = "content"};
+
+const char *cache_guard_name(cpr_guard guard) {
+    return guard_names[guard];
+}
+
+bool cache_guard_from_name(const char *name, cpr_guard *guard) {
+    for (size_t i = 0; i < COUNT(guard_names); i++)
+        if (!strcmp(guard_names[i], name)) {
+            *guard = (cpr_guard)i;
             return true;
         }
     return false;
@@ -342,6 +360,8 @@ static bool find_fields(const cache_op *op, uint8_t fields[FIELDS]) {
     do {
         cache_op made;
         op_of_fields(op->kind, op->name, fields, &made);
+        made.want = op->want;
+        made.want_status = op->want_status;
         if (ops_equal(&made, op))
             return true;
     } while (next_fields(kinds[op->kind].most, fields));
@@ -388,7 +408,7 @@ bool cache_case_encode(const cache_case *c, uint8_t *bytes, size_t capacity, siz
         !put_value(&e, byte_bounds, COUNT(byte_bounds), c->max_bytes))
         return false;
     for (int64_t i = 0; i < c->op_count; i++)
-        if (!put_op(&e, i == 0, &c->ops[i]))
+        if (c->ops[i].kind != CACHE_COUNT && !put_op(&e, i == 0, &c->ops[i]))
             return false;
     if (c->op_count < CACHE_OPS_DRAWN && !put(&e, 0))
         return false;

@@ -91,7 +91,8 @@ extern const cache_alphabet CACHE_ALPHABET_DRAWN;
 /* Total: every stream of choices makes a script. */
 void cache_case_draw(choices *from, cache_alphabet alphabet, cache_case *c);
 
-/* The canonical bytes that CACHE_ALPHABET_DRAWN draws `c` from. False where there are none: a text case may say more. */
+/* The canonical bytes that CACHE_ALPHABET_DRAWN draws `c` from. False where there are none: a text case may say more.
+ * What a case wants of its steps is not in the bytes. */
 bool cache_case_encode(const cache_case *c, uint8_t *bytes, size_t capacity, size_t *length);
 
 void cache_case_copy(cache_case *to, const cache_case *from);
@@ -100,6 +101,10 @@ bool cache_case_equal(const cache_case *a, const cache_case *b);
 /* As in text cases: "get", "raw_write", ... */
 const char *cache_op_name(cache_op_kind kind);
 bool cache_op_from_name(const char *name, cache_op_kind *kind);
+
+/* "default", "version", "content". */
+const char *cache_guard_name(cpr_guard guard);
+bool cache_guard_from_name(const char *name, cpr_guard *guard);
 
 /* A line for a person, without the newline: get B  cp 2 rank 0  zigzag->contiguous. */
 int cache_op_format(const cache_case *c, const cache_op *op, char *text, size_t size);

@@ -43,9 +43,13 @@ enum { DEVICE_BYTES = 40 };
 
 static void device_name(const cache_op *op, char name[DEVICE_BYTES]) {
     if (op->device_index < 0)
-        snprintf(name, DEVICE_BYTES, "%s", op->device == CPR_CPU ? "cpu" : op->device == CPR_CUDA ? "cuda" : "other");
+        snprintf(name, DEVICE_BYTES, "%s",
+                 op->device == CPR_CPU    ? "cpu"
+                 : op->device == CPR_CUDA ? "cuda"
+                                          : "other");
     else
-        snprintf(name, DEVICE_BYTES, "%s:%" PRId64, op->device == CPR_CUDA ? "cuda" : "other", op->device_index);
+        snprintf(name, DEVICE_BYTES, "%s:%" PRId64, op->device == CPR_CUDA ? "cuda" : "other",
+                 op->device_index);
 }
 
 static bool has_question(cache_op_kind kind) {
@@ -256,9 +260,6 @@ int cache_op_format_json(const cache_case *c, const cache_op *op, char *text, si
 
 enum { LINE_BYTES = 512 };
 
-static const char *const guard_names[] = {
-    [CPR_GUARD_DEFAULT] = "default", [CPR_GUARD_VERSION] = "version", [CPR_GUARD_CONTENT] = "content"};
-
 static void draw(choices *from, void *subject) {
     cache_case_draw(from, CACHE_ALPHABET_DRAWN, subject);
 }
@@ -266,7 +267,7 @@ static void draw(choices *from, void *subject) {
 static void show(FILE *out, const void *subject, bool colour) {
     const cache_case *c = subject;
     (void)colour;
-    fprintf(out, "guard %s, at most %" PRId64 " entries", guard_names[c->guard], c->max_entries);
+    fprintf(out, "guard %s, at most %" PRId64 " entries", cache_guard_name(c->guard), c->max_entries);
     if (c->max_bytes)
         fprintf(out, " and %" PRId64 " bytes", c->max_bytes);
     fprintf(out, "\n");
@@ -283,7 +284,7 @@ static void write_text(FILE *out, const void *subject, const char *law_id, const
             "{\"id\":\"\",\"source\":\"\",\"tag\":\"cache\",\"cu_seqlens\":[0],\"cp_size\":2,\"rank\":null,"
             "\"ops\":["
             "{\"op\":\"guard\",\"v\":\"%s\"},{\"op\":\"cap\",\"n\":%" PRId64,
-            guard_names[c->guard], c->max_entries);
+            cache_guard_name(c->guard), c->max_entries);
     if (c->max_bytes)
         fprintf(out, ",\"bytes\":%" PRId64, c->max_bytes);
     fprintf(out, "}");

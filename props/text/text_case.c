@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_case.h"
+#include "text_cache.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -278,13 +279,6 @@ static bool op_salt(const reader *r, json_t *op) {
     return true;
 }
 
-/* Known, and not judged here; their fields are those of a cache. */
-static bool op_of_cache(const reader *r, json_t *op) {
-    (void)op;
-    r->c->needs = "needs the validity cache";
-    return true;
-}
-
 static const struct {
     const char *name;
     bool (*read)(const reader *r, json_t *op);
@@ -308,20 +302,13 @@ static const struct {
     {"unshard", op_unshard},
     {"stride", op_stride},
     {"salt", op_salt},
-    {"new", op_of_cache},
-    {"view", op_of_cache},
-    {"write", op_of_cache},
-    {"raw_write", op_of_cache},
-    {"set_version", op_of_cache},
-    {"rebind", op_of_cache},
-    {"free", op_of_cache},
-    {"invalidate", op_of_cache},
-    {"cap", op_of_cache},
-    {"count", op_of_cache},
-    {"capture", op_of_cache},
-    {"replay", op_of_cache},
-    {"get", op_of_cache},
 };
+
+static bool read_cache_op(const reader *r, json_t *op) {
+    if (!r->c->cache)
+        r->c->cache = text_cache_new();
+    return r->c->cache ? text_cache_read(r->c->cache, op, r->mistake, r->size) : mistaken(r, "out of memory");
+}
 
 static bool read_op(const reader *r, json_t *op) {
     const char *name = json_string_value(json_object_get(op, "op"));
@@ -330,6 +317,8 @@ static bool read_op(const reader *r, json_t *op) {
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (!strcmp(name, ops[i].name))
             return ops[i].read(r, op);
+    if (text_cache_knows(name))
+        return read_cache_op(r, op);
     return mistaken(r, "ops: there is no operation '%s'", name);
 }
 
@@ -415,6 +404,7 @@ void text_case_free(text_case *c) {
     offsets_free(&c->kv);
     rank_numbers_free(&c->rank_cu);
     rank_numbers_free(&c->splits);
+    free(c->cache);
     json_decref(c->object);
 }
 
