@@ -17,7 +17,7 @@ typedef struct worker {
 } worker;
 
 static const char *first_failing_law(uint64_t seed) {
-    const run_options options = {.seed = seed, .cases = CASES};
+    const run_options options = {.seed = seed, .cases = CASES, .in_process = true};
     for (size_t i = 0; i < law_count; i++)
         if (run_law(&laws[i], &options).failed)
             return laws[i].id;

@@ -12,35 +12,16 @@ enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
 static const option_spec *const options[] = {&option_law, &option_out, NULL};
 
-/* What the bytes decode to, judged where a crash or a hang does no harm; NULL without memory. The caller frees it. */
-static void *judged(const law *l, const uint8_t *bytes, size_t length, verdict *v) {
-    void *subject = subject_from_bytes(l, bytes, length);
-    if (subject)
-        judge_isolated(l, subject, TIMEOUT_SECONDS, v);
-    else
-        fprintf(stderr, "cproute shrink: out of memory\n");
-    return subject;
+/* Judges what the bytes decode to, where a crash or a hang does no harm. */
+static const verdict *judge_apart(workshop *w, const uint8_t *bytes, size_t length) {
+    choices from = choices_from_bytes(bytes, length, NULL);
+    w->l->family->draw(&from, w->subject);
+    return workshop_judge(w);
 }
 
-static int keep_shrunk(const arguments *a, const law *l, const uint8_t *bytes, size_t length) {
-    verdict v;
-    void *subject = judged(l, bytes, length, &v);
-    if (subject) {
-        finding_show(l, &v, subject);
-        finding_keep(a->program, a->out, l, &v, bytes, length, subject);
-    }
-    free(subject);
-    return EXIT_FINDINGS;
-}
-
-static int shrink_input(const arguments *a, const law *l, const uint8_t *input, size_t length) {
-    verdict v;
-    void *subject = judged(l, input, length, &v);
-    if (!subject)
-        return EXIT_FINDINGS;
-    free(subject);
-    if (v.outcome != LAW_FAILED) {
-        printf("%s holds for %s\n", l->id, a->operands[0]);
+static int shrink_input(const arguments *a, workshop *w, const uint8_t *input, size_t length) {
+    if (judge_apart(w, input, length)->outcome != LAW_FAILED) {
+        printf("%s holds for %s\n", w->l->id, a->operands[0]);
         return EXIT_GOOD;
     }
     /* What is drawn never needs more, and more is never drawn from. */
@@ -48,10 +29,24 @@ static int shrink_input(const arguments *a, const law *l, const uint8_t *input, 
     size_t used = length < sizeof bytes ? length : sizeof bytes;
     if (used)
         memcpy(bytes, input, used);
-    shrink_report report = shrink_law(l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
-    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", l->id, a->operands[0], length, used,
-           report.attempts);
-    return keep_shrunk(a, l, bytes, used);
+    shrink_report report = shrink_law(w->l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
+    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0], length,
+           used, report.attempts);
+    const verdict *v = judge_apart(w, bytes, used);
+    finding_show(w->l, v, w->subject);
+    finding_keep(a->program, a->out, w->l, v, bytes, used, w->subject);
+    return EXIT_FINDINGS;
+}
+
+static int shrink_file(const arguments *a, const law *l, const uint8_t *input, size_t length) {
+    workshop w;
+    if (!workshop_open(&w, l, TIMEOUT_SECONDS)) {
+        fprintf(stderr, "cproute shrink: out of memory\n");
+        return EXIT_FINDINGS;
+    }
+    const int code = shrink_input(a, &w, input, length);
+    workshop_close(&w);
+    return code;
 }
 
 static int shrink_run(arguments *a) {
@@ -69,7 +64,7 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_input(a, l, (const uint8_t *)input, length);
+    int code = shrink_file(a, l, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,21 +73,88 @@ static void drop_output(void) {
     setrlimit(RLIMIT_CORE, &no_core);
 }
 
-void judge_isolated(const law *l, const void *subject, unsigned timeout_s, verdict *v) {
+/*==============================================================================
+ * MARK: - The workshop
+ *============================================================================*/
+
+/* Ends with the law, or when the other end is closed. */
+static void work(workshop *w) {
+    char order;
+    restore_signals();
+    drop_output();
+    while (recv(w->wire, &order, 1, 0) == 1) {
+        alarm(w->timeout_s);
+        law_judge(w->l, w->subject, w->answer);
+        alarm(0);
+        if (send(w->wire, &order, 1, MSG_NOSIGNAL) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+static bool hire(workshop *w) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+        return false;
     fflush(NULL);
-    const pid_t child = fork();
-    if (child < 0) {
-        law_judge(l, subject, v);
+    const pid_t worker = fork();
+    w->wire = ends[worker == 0];
+    close(ends[worker != 0]);
+    if (worker == 0)
+        work(w);
+    if (worker < 0)
+        close(w->wire);
+    w->worker = worker > 0 ? worker : 0;
+    return worker > 0;
+}
+
+static int dismiss(workshop *w) {
+    close(w->wire);
+    const int status = wait_for(w->worker);
+    w->worker = 0;
+    return status;
+}
+
+/* The answer in w->answer. Without a second process the law works in this one. */
+static void have_judged(workshop *w) {
+    char order = 'j';
+    if (!w->worker && !hire(w)) {
+        law_judge(w->l, w->subject, w->answer);
         return;
     }
-    if (child == 0) {
-        restore_signals();
-        drop_output();
-        alarm(timeout_s);
-        law_judge(l, subject, v);
-        _exit(0);
+    const bool answered = send(w->wire, &order, 1, MSG_NOSIGNAL) == 1 && recv(w->wire, &order, 1, 0) == 1;
+    if (!answered) {
+        const char *reason = failure_of_exit(dismiss(w));
+        verdict_of_lost_law(w->answer, reason ? reason : "crash: the process ended");
     }
-    const char *reason = failure_of_exit(wait_for(child));
-    if (reason)
-        verdict_of_lost_law(v, reason);
+}
+
+bool workshop_open(workshop *w, const law *l, unsigned timeout_s) {
+    *w = (workshop){.l = l, .timeout_s = timeout_s};
+    w->subject = shared_memory(l->family->size);
+    w->answer = shared_memory(sizeof *w->answer);
+    if (w->subject && w->answer)
+        return true;
+    workshop_close(w);
+    return false;
+}
+
+void workshop_close(workshop *w) {
+    if (w->worker)
+        dismiss(w);
+    if (w->subject)
+        shared_memory_free(w->subject, w->l->family->size);
+    if (w->answer)
+        shared_memory_free(w->answer, sizeof *w->answer);
+}
+
+const verdict *workshop_judge(workshop *w) {
+    const bool worker_was_new = !w->worker;
+    have_judged(w);
+    if (w->answer->outcome != LAW_FAILED || worker_was_new)
+        return w->answer;
+    if (w->worker)
+        dismiss(w);
+    have_judged(w);
+    return w->answer;
 }

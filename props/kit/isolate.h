@@ -10,9 +10,23 @@
 void *shared_memory(size_t size);
 void shared_memory_free(void *memory, size_t size);
 
-/* `v` is in shared memory. A law that takes longer than `timeout_s` hangs; that and crashes are failures with a reason of
- * their own. The law's output is dropped. */
-void judge_isolated(const law *l, const void *subject, unsigned timeout_s, verdict *v);
+/* A law at work in another process, which is replaced when the law ends it. */
+typedef struct workshop {
+    const law *l;
+    void *subject;      /* to be drawn into; both processes see it */
+    unsigned timeout_s; /* a law that takes longer hangs */
+    verdict *answer;
+    pid_t worker; /* 0: none */
+    int wire;
+} workshop;
+
+/* False without memory. */
+bool workshop_open(workshop *w, const law *l, unsigned timeout_s);
+void workshop_close(workshop *w);
+
+/* Judges w->subject. Crashes and hangs are failures with a reason of their own; a failure is one only if a worker fresh
+ * from the start finds it. What the law prints is dropped. */
+const verdict *workshop_judge(workshop *w);
 
 /* The reason of the failure that a process ended with, NULL if it ended well. Static. */
 const char *failure_of_exit(int status);
@@ -24,7 +38,7 @@ void verdict_of_lost_law(verdict *v, const char *reason);
 /* In a process just forked: signals do what they do by default, whatever the parent made of them. */
 void restore_signals(void);
 
-/* waitpid for a process that is ours, through interruptions. */
+/* The status that a child ends with, waited for through interruptions. */
 int wait_for(pid_t process);
 
 #endif

@@ -103,7 +103,7 @@ static bool time_is_left(run *r) {
         return false;
     if (r->watcher)
         return !atomic_load(&r->board->stop) && getppid() == r->watcher;
-    return at - r->told < PROGRESS_MS * 1e-3 || tell(r);
+    return (at - r->told) * 1e3 < (double)PROGRESS_MS || tell(r);
 }
 
 static void judge_all(run *r) {
@@ -139,7 +139,7 @@ static const char *watch(run *r, pid_t process, int pipe_end) {
         if (cases != seen) {
             seen = cases;
             seen_at = now();
-        } else if (now() - seen_at > HANG_S && !atomic_load(&r->board->finished)) {
+        } else if (now() - seen_at > (double)HANG_S && !atomic_load(&r->board->finished)) {
             kill(process, SIGKILL);
             wait_for(process);
             return REASON_HANG;
@@ -228,21 +228,28 @@ static void shrink_failure(run *r, bool crashed) {
         b->shrunk = shrink_law(r->l, b->bytes, &b->length, true, TIMEOUT_S, MAX_ATTEMPTS);
 }
 
-/* The verdict on the shrunk case, if it is still a failure: a flaky law keeps the verdict that it gave. */
+static void draw_shrunk(run *r, void *subject) {
+    choices from = choices_from_bytes(r->board->bytes, r->board->length, NULL);
+    r->l->family->draw(&from, subject);
+}
+
+/* The verdict on the shrunk case, if it is still a failure: a law of moods keeps the verdict that it gave. */
 static void judge_shrunk(run *r) {
     board *b = r->board;
-    verdict *v = b->length > 0 ? shared_memory(sizeof *v) : NULL;
-    if (!v)
+    workshop w;
+    verdict v = {.outcome = LAW_PASSED};
+    if (b->length == 0)
         return;
-    choices from = choices_from_bytes(b->bytes, b->length, NULL);
-    r->l->family->draw(&from, r->subject);
-    if (r->options->in_process)
-        law_judge(r->l, r->subject, v);
-    else
-        judge_isolated(r->l, r->subject, TIMEOUT_S, v);
-    if (v->outcome == LAW_FAILED)
-        b->v = *v;
-    shared_memory_free(v, sizeof *v);
+    if (r->options->in_process) {
+        draw_shrunk(r, r->subject);
+        law_judge(r->l, r->subject, &v);
+    } else if (workshop_open(&w, r->l, TIMEOUT_S)) {
+        draw_shrunk(r, w.subject);
+        v = *workshop_judge(&w);
+        workshop_close(&w);
+    }
+    if (v.outcome == LAW_FAILED)
+        b->v = v;
 }
 
 /*==============================================================================

@@ -359,43 +359,62 @@ typedef struct law_failure {
     const law *l;
     void *subject;
     const char *reason; /* of the first attempt */
-    bool isolate;
-    unsigned timeout_s;
-    verdict *v;
+    workshop *workshop; /* NULL: attempts run in this process */
+    verdict v;
     choice_log smallest; /* what failed so far */
 } law_failure;
 
 /* What would not be an improvement is not judged: judging may take as long as a hang. */
 static bool law_still_fails(void *context, const uint8_t *bytes, size_t length, choice_log *log) {
     law_failure *f = context;
+    const verdict *v = &f->v;
     choices from = choices_from_bytes(bytes, length, log);
     f->l->family->draw(&from, f->subject);
     if (f->reason && !log->full && !smaller(log->bytes, log->length, f->smallest.bytes, f->smallest.length))
         return false;
-    if (f->isolate)
-        judge_isolated(f->l, f->subject, f->timeout_s, f->v);
+    if (f->workshop)
+        v = workshop_judge(f->workshop);
     else
-        law_judge(f->l, f->subject, f->v);
-    if (f->v->outcome != LAW_FAILED || (f->reason && strcmp(f->v->reason, f->reason) != 0))
+        law_judge(f->l, f->subject, &f->v);
+    if (v->outcome != LAW_FAILED || (f->reason && strcmp(v->reason, f->reason) != 0))
         return false;
-    f->reason = f->v->reason;
+    f->reason = v->reason;
     memcpy(&f->smallest, log, sizeof *log);
     return true;
 }
 
-shrink_report shrink_law(const law *l, uint8_t *bytes, size_t *length, bool isolate, unsigned timeout_s,
-                         size_t max_attempts) {
+static shrink_report shrink_law_here(const law *l, uint8_t *bytes, size_t *length, size_t max_attempts) {
+    shrink_report report = {0, 0};
     law_failure *f = calloc(1, sizeof *f);
     void *subject = calloc(1, l->family->size);
-    verdict *v = shared_memory(sizeof *v);
-    shrink_report report = {0, 0};
-    if (f && subject && v) {
-        *f = (law_failure){.l = l, .subject = subject, .isolate = isolate, .timeout_s = timeout_s, .v = v};
+    if (f && subject) {
+        f->l = l;
+        f->subject = subject;
         report = shrink(bytes, length, law_still_fails, f, max_attempts);
     }
-    if (v)
-        shared_memory_free(v, sizeof *v);
     free(subject);
     free(f);
     return report;
+}
+
+static shrink_report shrink_law_apart(const law *l, uint8_t *bytes, size_t *length, unsigned timeout_s,
+                                      size_t max_attempts) {
+    shrink_report report = {0, 0};
+    law_failure *f = calloc(1, sizeof *f);
+    workshop w;
+    if (f && workshop_open(&w, l, timeout_s)) {
+        f->l = l;
+        f->subject = w.subject;
+        f->workshop = &w;
+        report = shrink(bytes, length, law_still_fails, f, max_attempts);
+        workshop_close(&w);
+    }
+    free(f);
+    return report;
+}
+
+shrink_report shrink_law(const law *l, uint8_t *bytes, size_t *length, bool isolate, unsigned timeout_s,
+                         size_t max_attempts) {
+    return isolate ? shrink_law_apart(l, bytes, length, timeout_s, max_attempts)
+                   : shrink_law_here(l, bytes, length, max_attempts);
 }

@@ -20,7 +20,7 @@ typedef struct shrink_report {
 shrink_report shrink(uint8_t *bytes, size_t *length, still_fails_fn still_fails, void *context,
                      size_t max_attempts);
 
-/* The same for a law, staying with the reason of the first failure. With `isolate` every attempt runs in a process of its own, so that
+/* The same for a law, staying with the reason of the first failure. With `isolate` attempts run in another process, so that
  * crashes and hangs (over `timeout_s`) shrink too. */
 shrink_report shrink_law(const law *law, uint8_t *bytes, size_t *length, bool isolate, unsigned timeout_s,
                          size_t max_attempts);
