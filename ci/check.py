@@ -173,13 +173,14 @@ class Lanes:
         return self.seeds_made.result()
 
     def make_seeds(self, *targets):
-        made = self.tests.run("build: gcc, release", built, "release", *targets) and self.tests.run(
-            "corpus: byte seeds from text cases", campaign.make_seeds)
-        self.seeds_made.set_result(made)
+        """Builds the command and the byte seeds; true if the command was built."""
+        command_built = self.tests.run("build: gcc, release", built, "release", *targets)
+        self.seeds_made.set_result(
+            command_built and self.tests.run("corpus: byte seeds from text cases", campaign.make_seeds))
+        return command_built
 
     def release(self):
-        self.make_seeds()
-        if not os.path.exists(tree.COMMAND):
+        if not self.make_seeds():
             return
         ctest(self.tests, "release", "test")
         self.tests.run("corpus: replay, release", replay, "release")

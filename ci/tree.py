@@ -83,6 +83,13 @@ def jobs():
     return positive_number("JOBS", os.environ.get("JOBS") or str(len(os.sched_getaffinity(0))))
 
 
+def first_failure(output):
+    """Ninja goes on with what was under way, so the first failure is not at the end."""
+    lines = output.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith("FAILED:")), max(0, len(lines) - 30))
+    return "\n".join(lines[first:first + 30])
+
+
 def build(preset, *targets, parallel=None):
     """Configures once and builds. Raises BuildFailed with the end of the output."""
     if not shutil.which("cmake") or not shutil.which("ninja"):
@@ -99,8 +106,7 @@ def build(preset, *targets, parallel=None):
         done = subprocess.run(step, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", env=environment(**mode))
         if done.returncode:
-            tail = "\n".join(done.stdout.splitlines()[-40:])
-            raise BuildFailed(f"{tail}\n\nfailed: {' '.join(step)}")
+            raise BuildFailed(f"{first_failure(done.stdout)}\nfailed: {' '.join(step)}")
     return directory
 
 
