@@ -57,7 +57,11 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-10s %s\n' "$$name" "$$text"; done
 
-bench gpu:
+bench: ## what cached lookups cost
+	@$(call build,bench,bench_cache)
+	@build/bench/bench_cache
+
+gpu:
 	@echo "make $@: this tree has no $@ part yet; make help lists what there is" >&2; exit 2
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.
