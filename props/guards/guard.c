@@ -70,7 +70,7 @@ typedef struct kept {
     cpr_layout source, target;
 } kept;
 
-enum { KEPT_MAX = 2 * CACHE_OPS_DRAWN };
+enum { KEPT_MAX = CACHE_OPS_MAX };
 
 typedef struct run {
     const guard *g;
@@ -79,10 +79,11 @@ typedef struct run {
     kept kept[KEPT_MAX];
     int kept_count;
     uint64_t refused;
+    guard_outcome outcome; /* of the step at hand */
 } run;
 
 typedef struct answer {
-    bool refused;
+    bool refused, hit;
     cpr_route *made;         /* to be freed, or */
     const cpr_route *shared; /* to be released */
 } answer;
@@ -149,7 +150,8 @@ static bool right_rows(const run *r, const cache_op *op, const world_tensor *t, 
 }
 
 static answer serve(const run *r, const kept *k, const cache_op *op, const world_tensor *t) {
-    answer a = {.made = build(k->entries, k->count, k->geometry, k->source, k->target, CPR_ROWS_UNCHECKED)};
+    answer a = {.hit = true,
+                .made = build(k->entries, k->count, k->geometry, k->source, k->target, CPR_ROWS_UNCHECKED)};
     const bool other_group =
         k->geometry.cp_size != op->geometry.cp_size || k->geometry.cp_rank != op->geometry.cp_rank;
     a.refused = !a.made || (r->g->checks_rows && !right_rows(r, op, t, a.made)) ||
@@ -214,7 +216,7 @@ static bool holds(void *context, uint64_t identity) {
 static answer ask_ours(run *r, const cache_op *op, const world_view *view) {
     const cpr_lookup lookup = cache_lookup_of(op, &view->tensor, r->g->ours);
     answer a = {0};
-    a.refused = cpr_cache_get(r->cache, &lookup, &a.shared, NULL, NULL) != CPR_OK;
+    a.refused = cpr_cache_get(r->cache, &lookup, &a.shared, &a.hit, NULL) != CPR_OK;
     return a;
 }
 
@@ -274,6 +276,7 @@ static bool step_get(run *r, const cache_op *op, int64_t step, verdict *v) {
         return law_skip(v, "no memory for the law");
     const answer a = r->g->ours ? ask_ours(r, op, &view) : ask_published(r, op, t);
     const bool good = judge_answer(r, op, &view, &a, step, v);
+    r->outcome = a.refused ? GUARD_REFUSES : !good ? GUARD_STALE : a.hit ? GUARD_HIT : GUARD_MISS;
     cpr_route_free(a.made);
     cpr_route_release(a.shared);
     world_view_free(&view);
@@ -312,25 +315,52 @@ static bool step(run *r, const mutation *m, const cache_op *op, int64_t number, 
     return true;
 }
 
-uint64_t guard_judge(const guard *g, const mutation *m, const cache_case *c, verdict *v) {
+/* NULL without memory. */
+static run *run_begin(const guard *g, int64_t max_entries) {
     run *r = calloc(1, sizeof *r);
-    const cpr_cache_options options = {.max_entries = m->grows ? GUARD_BOUND : CACHE_OPS_DRAWN};
+    const cpr_cache_options options = {.max_entries = max_entries};
     if (!r || (g->ours && cpr_cache_create(&options, NULL, &r->cache, NULL) != CPR_OK)) {
-        law_skip(v, "no memory for the law");
         free(r);
-        return 0;
+        return NULL;
     }
     r->g = g;
     world_begin(&r->w, 0);
     r->w.freed = tensor_dies;
     r->w.held = holds;
     r->w.context = r;
+    return r;
+}
+
+static void run_end(run *r) {
+    world_end(&r->w);
+    cpr_cache_free(r->cache);
+    free(r);
+}
+
+uint64_t guard_judge(const guard *g, const mutation *m, const cache_case *c, verdict *v) {
+    run *r = run_begin(g, m->grows ? GUARD_BOUND : CACHE_OPS_DRAWN);
+    if (!r) {
+        law_skip(v, "no memory for the law");
+        return 0;
+    }
     bool good = true;
     for (int64_t i = 0; good && i < c->op_count; i++)
         good = step(r, m, &c->ops[i], i, v);
-    world_end(&r->w);
-    cpr_cache_free(r->cache);
     const uint64_t refused = r->refused;
-    free(r);
+    run_end(r);
     return refused;
+}
+
+void guard_trace(const guard *g, const cache_case *c, guard_outcome *outcomes) {
+    static const mutation anything = {.name = "anything"};
+    run *r = run_begin(g, c->max_entries);
+    memset(outcomes, 0, (size_t)c->op_count * sizeof *outcomes);
+    for (int64_t i = 0; r && i < c->op_count; i++) {
+        verdict v = {.outcome = LAW_PASSED};
+        r->outcome = GUARD_NOT_ASKED;
+        step(r, &anything, &c->ops[i], i, &v);
+        outcomes[i] = r->outcome;
+    }
+    if (r)
+        run_end(r);
 }

@@ -46,6 +46,18 @@ enum { GUARD_BOUND = 2 };
  * were legal. */
 uint64_t guard_judge(const guard *g, const mutation *m, const cache_case *c, verdict *v);
 
+/* What a guard answered to each operation of a script. */
+typedef enum guard_outcome {
+    GUARD_NOT_ASKED,
+    GUARD_MISS,
+    GUARD_HIT,
+    GUARD_STALE,
+    GUARD_REFUSES
+} guard_outcome;
+
+/* `outcomes` has room for every operation. For published keys: of ours, cache_walk tells more. */
+void guard_trace(const guard *g, const cache_case *c, guard_outcome *outcomes);
+
 /* Takes out of a script what the mutation does not allow. */
 void mutation_restrict(const mutation *m, cache_case *c);
 

@@ -295,6 +295,7 @@ static bool step_lookup(walk *k, uint8_t name, const cache_op *op, cpr_use use, 
         got.route = NULL;
     if (good && k->predicts) {
         model_answer right = model_get(&k->m, &k->w, t, &got.lookup);
+        k->seen.stale = k->seen.hit && right.stale;
         good = judge_with_model(k, t, &got, &k->seen.error, &right);
         cpr_route_free(right.oracle);
     } else if (good) {

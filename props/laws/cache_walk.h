@@ -28,6 +28,7 @@ typedef struct cache_observation {
     bool skipped; /* on what is not there */
     cpr_error error;
     bool hit;
+    bool stale;             /* of other contents, as the version guard may be */
     const cpr_route *route; /* NULL: none, or none was asked for */
     cpr_cache_stats stats;  /* after it */
 } cache_observation;

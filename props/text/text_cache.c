@@ -312,7 +312,7 @@ bool text_cache_read(cache_case *c, json_t *object, char *mistake, size_t size) 
     reader r = {.c = c, .op = &c->ops[c->op_count], .mistake = mistake, .size = size};
     if (c->op_count == CACHE_OPS_MAX)
         return mistaken(&r, "ops: more than %d", CACHE_OPS_MAX);
-    *r.op = (cache_op){.rows = CPR_ROWS_UNCHECKED};
+    *r.op = (cache_op){.name = 0};
     r.op->other = r.op->q_padded = r.op->kv = r.op->kv_padded = CACHE_NO_NAME;
     if (!strcmp(name, "guard"))
         return read_guard(&r, object);
