@@ -65,7 +65,7 @@ static bool cuts_each_sequence(cpr_layout layout) {
 }
 
 length_rules plan_length_rules(int64_t cp_size, cpr_layout source, cpr_layout target) {
-    length_rules rules = {.chunks = 2 * cp_size, .total = 1, .longest = CASE_MAX_TOKENS - 6 * cp_size};
+    length_rules rules = {.chunks = 2 * cp_size, .total = 1, .longest = CASE_MAX_TOKENS - 2 * cp_size};
     if (cp_size == 1)
         return rules;
     rules.each = cuts_each_sequence(source) || cuts_each_sequence(target);

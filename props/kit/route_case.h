@@ -16,7 +16,7 @@ enum {
     CASE_FORMAT_VERSION = 1,
     CASE_MAX_ENTRIES = 4100,  /* entries of the largest text case */
     CASE_MAX_SEQUENCES = 64,  /* sequences that are drawn */
-    CASE_MAX_TOKENS = 4096,   /* tokens that are drawn */
+    CASE_MAX_TOKENS = 256,    /* tokens that are drawn; fuzzers live on cases per second */
     CASE_ENUMERABLE = 1 << 16 /* laws that list tokens do not apply above */
 };
 
