@@ -78,6 +78,9 @@ static const struct {
 static const uint8_t names_or_none[] = {
     CACHE_NO_NAME, CACHE_NO_NAME, CACHE_NO_NAME, CACHE_NO_NAME, 0, 1, 2, 3};
 
+/* Below it, the usual is asked of a resolve too. */
+enum { RESOLVE_MANNERS = 2 * COUNT(cp_sizes) * COUNT(row_counts) };
+
 /* Most are legal for two ranks and many for four; several share their number of entries, or their total. */
 static const struct {
     int64_t count;
@@ -128,7 +131,7 @@ static const struct {
     [CACHE_PREBUILD] = {"prebuild", {USUAL + LAST(cp_sizes), LAST(cp_ranks), PAIR_FIELDS - 1, LAST(manners)}},
     [CACHE_RESOLVE] = {"resolve",
                        {LAST(names_or_none), LAST(names_or_none), LAST(names_or_none),
-                        2 * COUNT(cp_sizes) * COUNT(row_counts) - 1}},
+                        2 * RESOLVE_MANNERS - 1}},
     [CACHE_CLEAR] = {"clear", {0}},
     [CACHE_COUNT] = {"count", {0}},
 };
@@ -213,12 +216,13 @@ static void set_view(cache_op *op, const uint8_t f[FIELDS]) {
 }
 
 static void set_resolve(cache_op *op, const uint8_t f[FIELDS]) {
+    const uint8_t manner = f[3] < RESOLVE_MANNERS ? 0 : f[3] - RESOLVE_MANNERS;
     op->q_padded = names_or_none[f[0]];
     op->kv = names_or_none[f[1]];
     op->kv_padded = names_or_none[f[2]];
-    op->geometry = (cpr_geometry){.cp_size = cp_sizes[f[3] % COUNT(cp_sizes)], .cp_rank = 0};
-    op->rows = row_counts[f[3] / COUNT(cp_sizes) % COUNT(row_counts)];
-    op->source = f[3] / COUNT(cp_sizes) / COUNT(row_counts) ? CPR_CONTIGUOUS : CPR_ZIGZAG;
+    op->geometry = (cpr_geometry){.cp_size = cp_sizes[manner % COUNT(cp_sizes)], .cp_rank = 0};
+    op->rows = row_counts[manner / COUNT(cp_sizes) % COUNT(row_counts)];
+    op->source = manner / COUNT(cp_sizes) / COUNT(row_counts) ? CPR_CONTIGUOUS : CPR_ZIGZAG;
 }
 
 static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELDS], cache_op *op) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "law.h"
+#include "show.h"
 
 /* A line that grows, cut at its end like snprintf does. */
 typedef struct line {
@@ -278,13 +279,24 @@ static void show(FILE *out, const void *subject, bool colour) {
     }
 }
 
+/* FNV-1a of the operations: names the case. */
+static uint32_t digest(const cache_case *c) {
+    uint32_t hash = 2166136261U;
+    for (int64_t i = 0; i < c->op_count; i++) {
+        char text[LINE_BYTES];
+        cache_op_format_json(c, &c->ops[i], text, sizeof text);
+        for (const char *at = text; *at; at++)
+            hash = (hash ^ (uint8_t)*at) * 16777619U;
+    }
+    return hash;
+}
+
 static void write_text(FILE *out, const void *subject, const char *law_id, const char *note) {
     const cache_case *c = subject;
     fprintf(out,
-            "{\"id\":\"\",\"source\":\"\",\"tag\":\"cache\",\"cu_seqlens\":[0],\"cp_size\":2,\"rank\":null,"
-            "\"ops\":["
-            "{\"op\":\"guard\",\"v\":\"%s\"},{\"op\":\"cap\",\"n\":%" PRId64,
-            cache_guard_name(c->guard), c->max_entries);
+            "{\"id\":\"%s-%08" PRIx32 "\",\"law\":\"%s\",\"tag\":\"found\",\"cu_seqlens\":[0],\"cp_size\":2,"
+            "\"rank\":null,\"ops\":[{\"op\":\"guard\",\"v\":\"%s\"},{\"op\":\"cap\",\"n\":%" PRId64,
+            law_id, digest(c), law_id, cache_guard_name(c->guard), c->max_entries);
     if (c->max_bytes)
         fprintf(out, ",\"bytes\":%" PRId64, c->max_bytes);
     fprintf(out, "}");
@@ -293,7 +305,9 @@ static void write_text(FILE *out, const void *subject, const char *law_id, const
         cache_op_format_json(c, &c->ops[i], text, sizeof text);
         fprintf(out, ",%s", text);
     }
-    fprintf(out, "],\"expect\":\"ok\",\"law\":\"%s\",\"note\":\"%s\"}\n", law_id, note);
+    fprintf(out, "],\"expect\":\"ok\",\"note\":");
+    write_json_string(out, note ? note : "");
+    fputs("}\n", out);
 }
 
 const family cache_family = {

@@ -60,15 +60,6 @@ static int name_index(const cache_case *c, const char *name) {
     return -1;
 }
 
-/* A name that was made before. NULL stands for none. */
-static bool known_name(const reader *r, const char *name, uint8_t *to) {
-    const int found = name ? name_index(r->c, name) : CACHE_NO_NAME;
-    if (found < 0)
-        return mistaken(r, "ops: %s: there was no tensor '%s'", cache_op_name(r->op->kind), name);
-    *to = (uint8_t)found;
-    return true;
-}
-
 static bool any_name(const reader *r, const char *name, uint8_t *to) {
     int i = name_index(r->c, name);
     if (i < 0)
@@ -79,6 +70,12 @@ static bool any_name(const reader *r, const char *name, uint8_t *to) {
     snprintf(r->c->names[i], CACHE_NAME_BYTES, "%s", name);
     *to = (uint8_t)i;
     return true;
+}
+
+/* NULL stands for none. */
+static bool name_or_none(const reader *r, const char *name, uint8_t *to) {
+    *to = CACHE_NO_NAME;
+    return !name || any_name(r, name, to);
 }
 
 /*------------------------------------------------------------------------------
@@ -157,7 +154,7 @@ static bool read_want(const reader *r, const char *want) {
 
 static bool read_named(const reader *r, json_t *op) {
     const char *kind, *t;
-    return unpack(r, op, "{s:s, s:s}", "op", &kind, "t", &t) && known_name(r, t, &r->op->name);
+    return unpack(r, op, "{s:s, s:s}", "op", &kind, "t", &t) && any_name(r, t, &r->op->name);
 }
 
 static bool read_clear(const reader *r, json_t *op) {
@@ -173,7 +170,7 @@ static bool read_new(const reader *r, json_t *op) {
                 &dtype, "device", &device, "inference", &inference, "reuse_addr_of", &reused))
         return false;
     r->op->inference = inference;
-    return any_name(r, t, &r->op->name) && known_name(r, reused, &r->op->other) && read_data(r, data) &&
+    return any_name(r, t, &r->op->name) && name_or_none(r, reused, &r->op->other) && read_data(r, data) &&
            read_dtype(r, dtype, CPR_INT32) && read_device(r, device);
 }
 
@@ -189,14 +186,14 @@ static bool read_view(const reader *r, json_t *op) {
     r->op->low = low;
     r->op->high = high;
     r->op->stride = stride;
-    return known_name(r, of, &r->op->other) && any_name(r, t, &r->op->name) &&
+    return any_name(r, of, &r->op->other) && any_name(r, t, &r->op->name) &&
            read_dtype(r, dtype, (cpr_dtype)CACHE_SAME_DTYPE);
 }
 
 static bool read_clone(const reader *r, json_t *op) {
     const char *kind, *t, *of;
     return unpack(r, op, "{s:s, s:s, s:s}", "op", &kind, "t", &t, "of", &of) &&
-           known_name(r, of, &r->op->other) && any_name(r, t, &r->op->name);
+           any_name(r, of, &r->op->other) && any_name(r, t, &r->op->name);
 }
 
 static bool read_write(const reader *r, json_t *op) {
@@ -206,7 +203,7 @@ static bool read_write(const reader *r, json_t *op) {
         return false;
     r->op->index = index;
     r->op->value = value;
-    return known_name(r, t, &r->op->name) && fits(r, value) &&
+    return any_name(r, t, &r->op->name) && fits(r, value) &&
            ((index >= 0 && index < CACHE_ENTRIES_MAX) ||
             mistaken(r, "ops: there is no entry %" PRId64, (int64_t)index));
 }
@@ -217,14 +214,14 @@ static bool read_set_version(const reader *r, json_t *op) {
     if (!unpack(r, op, "{s:s, s:s, s:I}", "op", &kind, "t", &t, "v", &value))
         return false;
     r->op->value = value;
-    return known_name(r, t, &r->op->name);
+    return any_name(r, t, &r->op->name);
 }
 
 static bool read_rebind(const reader *r, json_t *op) {
     const char *kind, *t;
     json_t *data;
     return unpack(r, op, "{s:s, s:s, s:o}", "op", &kind, "t", &t, "data", &data) &&
-           known_name(r, t, &r->op->name) && read_data(r, data);
+           any_name(r, t, &r->op->name) && read_data(r, data);
 }
 
 static bool read_cap(const reader *r, json_t *op) {
@@ -238,6 +235,15 @@ static bool read_cap(const reader *r, json_t *op) {
     r->op->value = entries;
     return (entries > 0 && entries <= TEXT_CACHE_ENTRIES_MAX && bytes >= 0) ||
            mistaken(r, "ops: cap: 1 to %d entries are wanted", TEXT_CACHE_ENTRIES_MAX);
+}
+
+/* Before all else it is no step of the script but what the cache is made with. */
+static bool read_first_cap(const reader *r, json_t *op) {
+    r->op->kind = CACHE_CAP;
+    if (!read_cap(r, op))
+        return false;
+    r->c->max_entries = r->op->value;
+    return true;
 }
 
 static bool read_count(const reader *r, json_t *op) {
@@ -263,13 +269,13 @@ static bool read_lookup(const reader *r, json_t *op) {
     r->op->rows = rows;
     r->op->tp_size = tp_size;
     r->op->blind = blind;
-    return known_name(r, t, &r->op->name) && read_want(r, want);
+    return any_name(r, t, &r->op->name) && read_want(r, want);
 }
 
 static bool read_replay(const reader *r, json_t *op) {
     const char *kind, *t = NULL, *want = NULL;
     return unpack(r, op, "{s:s, s?s, s?s}", "op", &kind, "t", &t, "want", &want) &&
-           known_name(r, t, &r->op->name) && read_want(r, want);
+           name_or_none(r, t, &r->op->name) && read_want(r, want);
 }
 
 static bool read_resolve(const reader *r, json_t *op) {
@@ -282,8 +288,9 @@ static bool read_resolve(const reader *r, json_t *op) {
     r->op->geometry = (cpr_geometry){.cp_size = cp_size, .cp_rank = 0};
     r->op->source = layout_or_unknown(layout);
     r->op->rows = rows;
-    return known_name(r, t, &r->op->name) && known_name(r, padded, &r->op->q_padded) &&
-           known_name(r, kv, &r->op->kv) && known_name(r, kv_padded, &r->op->kv_padded) && read_want(r, want);
+    return any_name(r, t, &r->op->name) && name_or_none(r, padded, &r->op->q_padded) &&
+           name_or_none(r, kv, &r->op->kv) && name_or_none(r, kv_padded, &r->op->kv_padded) &&
+           read_want(r, want);
 }
 
 static bool (*const readers[CACHE_OP_KINDS])(const reader *r, json_t *op) = {
@@ -316,6 +323,8 @@ bool text_cache_read(cache_case *c, json_t *object, char *mistake, size_t size) 
     r.op->other = r.op->q_padded = r.op->kv = r.op->kv_padded = CACHE_NO_NAME;
     if (!strcmp(name, "guard"))
         return read_guard(&r, object);
+    if (!strcmp(name, "cap") && c->op_count == 0)
+        return read_first_cap(&r, object);
     if (!cache_op_from_name(name, &r.op->kind))
         return mistaken(&r, "ops: there is no operation '%s'", name);
     if (!readers[r.op->kind](&r, object))
