@@ -17,6 +17,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import tree
@@ -27,6 +28,7 @@ OVERHEAD_OF_A_RUN_SECONDS = 0.15
 MOST_FINDINGS_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
 CANARY_SECONDS = 10
+RECENT_BYTES = 16384
 SHRINK_SECONDS = 60
 # Exit code of `cproute shrink` for an input that breaks its law.
 SHRINK_FOUND = 1
@@ -35,16 +37,31 @@ SHRINK_FOUND = 1
 class Run:
     """One process of a fuzzer that fuzzes one law. Engines extend it."""
 
-    def __init__(self, law, command, log_path, environment, limit):
+    def __init__(self, law, command, environment, limit, log_path=None):
+        """Output goes to the file at `log_path`, or if there is none its end is kept in memory."""
         self.law = law
         self.limit = limit
-        self.log_path = log_path
         self.started = time.monotonic()
         self.ended = None
         self.interrupted = False
-        self.log = open(log_path, "wb")
-        self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=self.log,
+        self.log_path = log_path
+        log = open(log_path, "wb") if log_path else subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log,
                                         stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        self.recent = b""
+        self.reader = None
+        if log_path:
+            log.close()
+        else:
+            self.reader = threading.Thread(target=self.read, daemon=True)
+            self.reader.start()
+
+    def read(self):
+        while True:
+            block = os.read(self.process.stdout.fileno(), 65536)
+            if not block:
+                break
+            self.recent = (self.recent + block)[-RECENT_BYTES:]
 
     def running(self):
         return self.process.poll() is None
@@ -72,6 +89,8 @@ class Run:
             os.killpg(self.process.pid, number)
 
     def log_text(self):
+        if not self.log_path:
+            return self.recent.decode(errors="replace")
         with open(self.log_path, errors="replace") as file:
             return file.read()
 
@@ -90,7 +109,9 @@ class Run:
     def finish(self):
         self.process.wait()
         self.ended = time.monotonic()
-        self.log.close()
+        if self.reader:
+            self.reader.join(STOP_GRACE_SECONDS)
+            self.process.stdout.close()
 
 
 class Tally:
@@ -138,9 +159,12 @@ def reason_of(text):
     return None
 
 
+def without_colour(text):
+    return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()].)|\x0e|\x0f", "", text)
+
+
 def last_lines(log):
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x0e|\x0f", "", log)
-    return "\n".join("    " + line for line in plain.strip().splitlines()[-8:])
+    return "\n".join("    " + line for line in without_colour(log).strip().splitlines()[-8:])
 
 
 def seeds_of(law):
@@ -292,17 +316,21 @@ def keep(law, path):
 
 
 def explain(finding, engine):
-    """The shrunk case, drawn, with the line that replays it; where only a sanitizer sees it fail, how to see that."""
-    command = tree.relative(tree.COMMAND)
-    try:
-        done = subprocess.run([command, "shrink", "--law", finding.law, tree.relative(finding.path)], cwd=tree.ROOT,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=SHRINK_SECONDS)
-        if done.returncode == SHRINK_FOUND:
-            return done.stdout.rstrip()
-        why = "the release build passes it; the fuzz target does not"
-    except subprocess.TimeoutExpired:
-        why = f"shrinking took over {SHRINK_SECONDS} s"
+    """The shrunk case, drawn, with the line that replays it. What only a sanitizer sees is shrunk under it."""
+    for preset in ("release", "asan"):
+        try:
+            tree.build(preset, "cproute")
+            done = subprocess.run([f"build/{preset}/cproute", "shrink", "--law", finding.law, tree.relative(finding.path)],
+                                  cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SHRINK_SECONDS,
+                                  env=tree.environment())
+            if done.returncode == SHRINK_FOUND:
+                return done.stdout.rstrip()
+            why = "only the fuzz target fails on it"
+        except subprocess.TimeoutExpired:
+            why = f"shrinking took over {SHRINK_SECONDS} s"
+        except tree.BuildFailed as failed:
+            why = str(failed)
     return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
 
 

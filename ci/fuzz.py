@@ -53,7 +53,7 @@ class LibFuzzerRun(campaign.Run):
         corpus = os.path.join(tree.BUILD, "fuzz-corpus", law)
         os.makedirs(corpus, exist_ok=True)
         command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *campaign.seeds_of(law)]
-        super().__init__(law, command, os.path.join(self.artifacts, "log"), fuzz_environment(), seconds)
+        super().__init__(law, command, fuzz_environment(), seconds, os.path.join(self.artifacts, "log"))
 
     def numbers(self):
         text = self.log_text()
@@ -143,9 +143,10 @@ def run():
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
     fuzzing.run()
     fuzzing.report()
-    if not fuzzing.stopped:
+    clean = fuzzing.clean() and canary_found
+    if clean and not fuzzing.stopped:
         print_figures()
-    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found else tree.EXIT_FINDINGS
+    return tree.EXIT_CLEAN if clean else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":

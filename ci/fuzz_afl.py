@@ -9,8 +9,12 @@ afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. 
 canary was not found, 2: wrong use.
 """
 
+import contextlib
+import ctypes
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +23,8 @@ import campaign
 import tree
 
 AFL_ENVIRONMENT = {
-    "AFL_NO_UI": "1",
+    # Its statistics file is written once a minute, its screen all the time, if it thinks that somebody looks.
+    "AFL_FORCE_UI": "1",
     "AFL_NO_AFFINITY": "1",
     "AFL_SKIP_CPUFREQ": "1",
     "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
@@ -30,6 +35,7 @@ AFL_ENVIRONMENT = {
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
 LONGEST_INPUT = 256
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def afl_environment(**more):
@@ -40,8 +46,27 @@ def afl_environment(**more):
     return result
 
 
+def adopt_orphans():
+    """afl-fuzz kills the fork server of its CMPLOG build, but not the target that this one keeps stopped. Such orphans become
+    children of this process, which ends them."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans():
+    targets = os.path.join(tree.BUILD, "afl")
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children") as file:
+                children = [int(number) for number in file.read().split()]
+            for child in children:
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/{child}/exe").startswith(targets):
+                        os.kill(child, signal.SIGKILL)
+                        os.waitpid(child, 0)
+
+
 def fuzzer_stats(folder):
-    """fuzzer_stats and the last line of plot_data as one dictionary; the second is written far more often."""
+    """What afl-fuzz wrote about itself; complete only after its end."""
     stats = {}
     try:
         with open(os.path.join(folder, "fuzzer_stats")) as file:
@@ -50,17 +75,26 @@ def fuzzer_stats(folder):
                 stats[name.strip()] = value.strip()
     except OSError:
         pass
-    try:
-        with open(os.path.join(folder, "plot_data")) as file:
-            lines = file.read().splitlines()
-        names = [name.strip() for name in lines[0].lstrip("# ").split(",")]
-        for line in lines[1:]:
-            values = [value.strip() for value in line.split(",")]
-            if len(values) == len(names):
-                stats.update({f"plot_{name}": value for name, value in zip(names, values)})
-    except (OSError, IndexError):
-        pass
     return stats
+
+
+def numbers_on_screen(text, total_edges):
+    """The same from the last screen that afl-fuzz drew, rounded as it rounds."""
+    text = campaign.without_colour(text)
+
+    def last(pattern):
+        found = re.findall(pattern, text)
+        return found[-1] if found else None
+
+    scale = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+    execs = last(r"total execs : ([\d.]+)([kMG]?)")
+    density = last(r"map density : [\d.]+% / ([\d.]+)%")
+    return {
+        "cases": round(float(execs[0]) * scale[execs[1]]) if execs else 0,
+        "new": int(last(r"own finds : (\d+)") or 0),
+        "edges": round(float(density or 0) * total_edges / 100),
+        "stability": last(r"stability : ([\d.]+%)"),
+    }
 
 
 def inputs_in(folder):
@@ -95,19 +129,24 @@ class AflRun(campaign.Run):
         os.makedirs(engine.out(law), exist_ok=True)
         command = afl_command(engine.binary(law), engine.cmplog_binary(law), engine.seeds[law], engine.out(law),
                               [role, f"run{number}"], seconds)
-        super().__init__(law, command, os.path.join(engine.out(law), f"run{number}.log"),
-                         afl_environment(), seconds)
+        super().__init__(law, command, afl_environment(), seconds)
+
+    def finish(self):
+        super().finish()
+        end_orphans()
 
     def numbers(self):
         stats = fuzzer_stats(self.folder)
 
-        def number(*names):
-            return max([int(stats[name]) for name in names if stats.get(name, "").isdigit()], default=0)
+        def number(name):
+            return int(stats.get(name, 0))
 
+        if self.running():
+            return {"seconds": self.seconds(), **numbers_on_screen(self.log_text(), number("total_edges"))}
         return {
-            "cases": number("execs_done", "plot_total_execs"),
-            "seconds": number("run_time", "plot_relative_time"),
-            "edges": number("edges_found", "plot_edges_found"),
+            "cases": number("execs_done"),
+            "seconds": number("run_time"),
+            "edges": number("edges_found"),
             "new": number("corpus_found"),
             "stability": stats.get("stability"),
         }
@@ -130,6 +169,7 @@ class Afl:
     longest_run = 10**9
 
     def __init__(self, laws, cmplog=True):
+        adopt_orphans()
         self.cmplog = cmplog
         self.started = set()
         self.seeds = {law: prepare_seeds(law) for law in laws}
@@ -172,6 +212,7 @@ class Afl:
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
         took = time.monotonic() - begun
+        end_orphans()
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
         return took if any(self.judge("canary", name) for name in crashes) else None
 

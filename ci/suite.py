@@ -29,8 +29,8 @@ def tail(text, lines=TAIL_LINES):
     return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
-def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
-    """Output of a command that must succeed."""
+def command(arguments, timeout=120, cwd=tree.ROOT, good=(0,), **more_environment):
+    """Output of a command that must end with an exit code that is good."""
     shown = " ".join(arguments)
     shown = shown if len(shown) <= 200 else shown[:200] + " ..."
     try:
@@ -41,7 +41,7 @@ def command(arguments, timeout=120, cwd=tree.ROOT, **more_environment):
         raise Failed(f"{arguments[0]} is not there")
     except subprocess.TimeoutExpired as expired:
         raise Failed(f"over {timeout} s: {shown}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
-    if done.returncode:
+    if done.returncode not in good:
         raise Failed(f"exit code {done.returncode}: {shown}\n{tail(done.stdout)}")
     return done.stdout
 

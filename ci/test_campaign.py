@@ -22,8 +22,8 @@ FAILING = "law splits failed: sums differ"
 class FakeRun(campaign.Run):
     def __init__(self, law, number, script, seconds, folder):
         self.found = os.path.join(folder, f"{number}.crash")
-        super().__init__(law, ["sh", "-c", script, "sh", self.found], os.path.join(folder, f"{number}.log"),
-                         dict(os.environ), seconds)
+        log_path = os.path.join(folder, f"{number}.log") if number % 2 else None
+        super().__init__(law, ["sh", "-c", script, "sh", self.found], dict(os.environ), seconds, log_path)
 
     def numbers(self):
         return {"cases": 100, "edges": 7, "new": 1, "seconds": self.seconds()}
@@ -119,14 +119,14 @@ class ReasonTest(unittest.TestCase):
 
 
 class AflStatsTest(unittest.TestCase):
-    def test_both_files_are_read(self):
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "fuzzer_stats"), "w") as file:
-                file.write("execs_done        : 12\nstability         : 100.00%\n")
-            with open(os.path.join(folder, "plot_data"), "w") as file:
-                file.write("# relative_time, total_execs, edges_found\n5, 1, 2\n10, 30, 4\n")
-            stats = fuzz_afl.fuzzer_stats(folder)
-        self.assertEqual((stats["execs_done"], stats["stability"], stats["plot_total_execs"]), ("12", "100.00%", "30"))
+    def test_the_last_screen_is_read(self):
+        text = ("x total execs : 1.02k  x\nx map density : 1.00% / 2.00% x\n\x1b[1;90mx\x1b[0m total execs : \x1b[0m63.8k x\n"
+                "x exec speed : 7978/sec x\n x  own finds : 214 x stability : 100.00% x map density : 11.45% / 21.37% x")
+        self.assertEqual(fuzz_afl.numbers_on_screen(text, 4193),
+                         {"cases": 63800, "new": 214, "edges": 896, "stability": "100.00%"})
+
+    def test_no_screen_yet(self):
+        self.assertEqual(fuzz_afl.numbers_on_screen("[*] Attempting dry run", 4193)["cases"], 0)
 
 
 class WrongUseTest(unittest.TestCase):

@@ -53,6 +53,18 @@ static bool open_lock(cpr_cache *cache) {
     return true;
 }
 
+static bool open_cache(cpr_cache *cache) {
+    const cpr_cache_options *options = &cache->options;
+    if (!cache_store_open(&cache->store, options->max_entries, options->max_bytes, &cache->allocator)) {
+        return false;
+    }
+    if (!open_lock(cache)) {
+        cache_store_close(&cache->store);
+        return false;
+    }
+    return true;
+}
+
 cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
                             cpr_cache **cache, cpr_error *error) {
     cpr_error unwanted;
@@ -66,12 +78,7 @@ cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocato
         return cpr_fail_no_memory(error);
     }
     *made = (cpr_cache){.allocator = chosen, .options = *options};
-    if (!cache_store_open(&made->store, options->max_entries, options->max_bytes, &chosen)) {
-        cpr_release(&chosen, made, 1, sizeof *made);
-        return cpr_fail_no_memory(error);
-    }
-    if (!open_lock(made)) {
-        cache_store_close(&made->store);
+    if (!open_cache(made)) {
         cpr_release(&chosen, made, 1, sizeof *made);
         return cpr_fail_no_memory(error);
     }

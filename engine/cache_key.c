@@ -113,9 +113,9 @@ static bool questions_equal(const cache_key *a, const cache_key *b) {
     return memcmp(&a->question, &b->question, sizeof a->question) == 0;
 }
 
+/* Of equal questions, which have equally many states. */
 static bool states_equal(const cache_key *a, const cache_key *b) {
-    return a->state_count == b->state_count &&
-           memcmp(a->states, b->states, (size_t)a->state_count * sizeof a->states[0]) == 0;
+    return memcmp(a->states, b->states, (size_t)a->state_count * sizeof a->states[0]) == 0;
 }
 
 cache_sequences cache_sequences_of(const cpr_cu_seqlens *boundaries) {
@@ -177,7 +177,7 @@ bool cache_key_equal(const cache_key *a, const cache_key *b) {
 }
 
 bool cache_key_same_place(const cache_key *a, const cache_key *b) {
-    if (!questions_equal(a, b) || a->state_count == 0 || a->state_count != b->state_count) {
+    if (!questions_equal(a, b) || a->state_count == 0) {
         return false;
     }
     int64_t i = 0;
@@ -198,8 +198,7 @@ bool cache_key_trusts(const cache_key *key, uint64_t handle) {
 }
 
 int64_t cache_boundaries_bytes(const cpr_cu_seqlens *boundaries) {
-    const int64_t size = (int64_t)entry_size(boundaries);
-    return boundaries->count > INT64_MAX / size / 2 ? -1 : boundaries->count * size;
+    return boundaries->count * (int64_t)entry_size(boundaries);
 }
 
 static void copy_entries(const cpr_cu_seqlens *from, size_t size, char *to) {

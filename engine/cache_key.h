@@ -67,7 +67,7 @@ bool cache_key_trusts(const cache_key *key, uint64_t handle);
 /* The same entries one by one, whatever the strides. */
 bool cache_boundaries_same(const cpr_cu_seqlens *a, const cpr_cu_seqlens *b);
 
-/* Bytes of a dense copy; -1 if that does not fit. */
+/* Bytes of a dense copy of boundaries that were read. */
 int64_t cache_boundaries_bytes(const cpr_cu_seqlens *boundaries);
 
 /* Copies into `memory` and makes *boundaries a view of it. */

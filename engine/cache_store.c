@@ -61,7 +61,7 @@ cache_entry *cache_entry_new(const cache_key *key, const cpr_allocator *allocato
     const bool copies = key->question.guard == CPR_GUARD_CONTENT;
     const int64_t contents = copies ? cache_boundaries_bytes(&key->boundaries) : 0;
     const int64_t block_bytes = (int64_t)sizeof(cache_entry) + contents;
-    cache_entry *entry = contents < 0 ? NULL : cpr_allocate(allocator, block_bytes, 1);
+    cache_entry *entry = cpr_allocate(allocator, block_bytes, 1);
     if (entry == NULL) {
         return NULL;
     }
@@ -89,7 +89,7 @@ static cache_entry **place_at(cache_store *store, uint64_t place) {
 
 cache_entry *cache_store_remembered(const cache_store *store, uint64_t place, const cache_key *key) {
     cache_entry *entry = store->places[place % CACHE_PLACES];
-    return entry != NULL && !entry->superseded && cache_key_same(&entry->key, key) ? entry : NULL;
+    return entry != NULL && cache_key_same(&entry->key, key) ? entry : NULL;
 }
 
 cache_entry *cache_store_find(const cache_store *store, const cache_key *key) {
@@ -182,6 +182,7 @@ static void supersede(cache_store *store, const cache_key *key, cache_entry **go
         }
         if (entry->captures > 0) {
             entry->superseded = true;
+            forget_places(store, entry);
         } else {
             take_out(store, entry, gone);
         }

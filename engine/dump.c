@@ -47,6 +47,11 @@ static void put_number(text_writer *writer, int64_t number) {
     put_bytes(writer, digits + at, sizeof digits - at);
 }
 
+/* Numbers of foreign routes can add up to anything. */
+static int64_t sum(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 static void put_item(text_writer *writer, bool first, int64_t number) {
     put(writer, first ? "" : ",");
     put_number(writer, number);
@@ -68,7 +73,7 @@ static void put_rows(text_writer *writer, const cpr_run_list *list, cpr_side sid
     for (int64_t i = 0; i < list->count; i++) {
         const int64_t first = cpr_run_local_row(&list->runs[i], side);
         for (int64_t k = 0; k < list->runs[i].length && !writer->stopped; k++) {
-            put_item(writer, i == 0 && k == 0, first + k);
+            put_item(writer, i == 0 && k == 0, sum(first, k));
         }
     }
     put(writer, "]");
@@ -125,7 +130,7 @@ static void put_range(text_writer *writer, int64_t begin, int64_t length) {
     put(writer, "[");
     put_number(writer, begin);
     put(writer, ",");
-    put_number(writer, begin + length);
+    put_number(writer, sum(begin, length));
     put(writer, ")");
 }
 

@@ -114,6 +114,11 @@ static void one_rank_exchanges_nothing(void **state) {
     assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
     lookup.geometry.cp_rank = 1;
     get_refuses(cache, &lookup, (cpr_error){CPR_BAD_RANK, -1, 1, 1});
+    lookup.geometry.cp_rank = 0;
+    lookup.target = CPR_LAYOUT_COUNT;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
+    lookup.source = CPR_LAYOUT_COUNT;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 0, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
     cpr_cache_free(cache);
 }
 
@@ -187,6 +192,21 @@ static void bounds_must_be_possible(void **state) {
     cpr_cache_free(cache);
     cpr_cache_free(NULL);
     cpr_route_release(NULL);
+}
+
+static void making_one_takes_memory(void **state) {
+    (void)state;
+    const cpr_cache_options options = {.max_entries = INT64_C(1) << 20};
+    for (uint64_t fail_at = 1; fail_at <= 3; fail_at++) {
+        ledger books = {.fail_at = fail_at};
+        const cpr_allocator allocator = ledger_allocator(&books);
+        cpr_cache *cache = NULL;
+        const cpr_status status = cpr_cache_create(&options, &allocator, &cache, NULL);
+        assert_int_equal(status, fail_at < 3 ? CPR_NO_MEMORY : CPR_OK);
+        assert_int_equal(cache != NULL, status == CPR_OK);
+        cpr_cache_free(cache);
+        assert_int_equal(books.live_blocks, 0);
+    }
 }
 
 static void what_does_not_fit_is_handed_out(void **state) {
@@ -335,6 +355,53 @@ static void resolve_tells_the_first_difference(void **state) {
     }
 }
 
+static void resolve_refuses_what_cannot_be_compared(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_tensor resolved;
+    cpr_packed_params params = {
+        .q = tensor_of(1, VIEW(PLAIN)), .kv = tensor_of(2, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+    params.kv.view.data = NULL;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DEVICE);
+    params.q.view.data = NULL;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DEVICE);
+    params.q.view = params.kv.view = VIEW(PLAIN);
+    params.q.view.dtype = params.kv.view.dtype = CPR_FLOAT32;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DTYPE);
+    params.q.view = params.kv.view = VIEW(PLAIN);
+    params.q.view.count = params.kv.view.count = 0;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_EMPTY_CU_SEQLENS);
+    cpr_cache_free(cache);
+}
+
+/* Handle 0 is one like others, also beside tensors that are absent. */
+static void absent_tensors_have_no_handle(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_tensor resolved;
+    const cpr_packed_params params = {.q = tensor_of(7, VIEW(PLAIN)), .has_q = true};
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, NULL, NULL),
+        CPR_OK);
+    cpr_cache_invalidate(cache, 0);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+    const cpr_packed_params wider = {
+        .q = tensor_of(7, VIEW(PLAIN)), .kv = tensor_of(0, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+    assert_int_equal(
+        cpr_cache_resolve(cache, &wider, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, NULL, NULL),
+        CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 2);
+    cpr_cache_free(cache);
+}
+
 static void a_verdict_falls_with_any_of_its_tensors(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(4, NULL);
@@ -462,6 +529,58 @@ static void a_build_that_is_overtaken_is_not_kept(void **state) {
     assert_int_equal(entries_after(CPR_GUARD_CONTENT, invalidate_it), 1);
 }
 
+static int32_t written_meanwhile[] = {0, 4, 16};
+
+static void write_it(interruption *self) {
+    (void)self;
+    written_meanwhile[1] = 20;
+}
+
+static void invalidate_twice(interruption *self) {
+    invalidate_it(self);
+    invalidate_it(self);
+}
+
+/* What is copied is what is judged. */
+static void a_write_during_a_lookup_is_seen(void **state) {
+    (void)state;
+    interruption self = {.act = write_it};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    cpr_cache *cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
+    self.at = self.allocations + 1;
+    get_refuses(cache, &lookup, (cpr_error){CPR_DECREASING, 2, 16, 20});
+    cpr_cache_free(cache);
+}
+
+static void an_overtaken_capture_is_not_kept(void **state) {
+    (void)state;
+    interruption self = {.act = invalidate_twice};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    self.at = self.allocations + 3;
+    const cpr_route *captured = capture(self.cache, lookup);
+    assert_int_equal(cpr_cache_get_stats(self.cache).captured, 0);
+    assert_int_equal(replay(self.cache, lookup, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+    cpr_route_release(captured);
+    cpr_cache_free(self.cache);
+}
+
+/* One direction is there when a prebuild begins and gone when it ends. */
+static void a_prebuild_may_lose_the_other_direction(void **state) {
+    (void)state;
+    interruption self = {.act = clear_all};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    get(self.cache, &lookup);
+    self.at = self.allocations + 3;
+    assert_int_equal(cpr_cache_prebuild(self.cache, &lookup, NULL), CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(self.cache).entries, 0);
+    cpr_cache_free(self.cache);
+}
+
 typedef struct second_thread {
     pthread_t thread;
     cpr_cache *cache;
@@ -536,6 +655,7 @@ int main(void) {
         cmocka_unit_test(a_loader_reads_what_others_cannot),
         cmocka_unit_test(errors_are_those_of_building),
         cmocka_unit_test(bounds_must_be_possible),
+        cmocka_unit_test(making_one_takes_memory),
         cmocka_unit_test(what_does_not_fit_is_handed_out),
         cmocka_unit_test(a_route_outlives_its_cache),
         cmocka_unit_test(a_captured_route_stays),
@@ -543,9 +663,14 @@ int main(void) {
         cmocka_unit_test(captures_have_a_bound),
         cmocka_unit_test(what_is_not_kept_cannot_be_replayed),
         cmocka_unit_test(resolve_tells_the_first_difference),
+        cmocka_unit_test(resolve_refuses_what_cannot_be_compared),
+        cmocka_unit_test(absent_tensors_have_no_handle),
         cmocka_unit_test(a_verdict_falls_with_any_of_its_tensors),
         cmocka_unit_test(identities_are_held_while_they_are_known),
         cmocka_unit_test(a_build_that_is_overtaken_is_not_kept),
+        cmocka_unit_test(a_write_during_a_lookup_is_seen),
+        cmocka_unit_test(an_overtaken_capture_is_not_kept),
+        cmocka_unit_test(a_prebuild_may_lose_the_other_direction),
         cmocka_unit_test(two_threads_build_once),
         cmocka_unit_test(a_build_that_fails_wakes_who_waits),
     };

@@ -245,6 +245,13 @@ static void shards_that_do_not_fit(void **state) {
     expect_refused(&x, ROW_BYTES, (cpr_error){CPR_TOTAL_MISMATCH, 1, 9, 8});
     exchange_begin(&x);
     expect_refused(&x, SIZE_MAX / 8 + 1, (cpr_error){CPR_OVERFLOW, -1, 8, 7});
+    exchange_begin(&x); /* the most that fits is memory's to refuse */
+    ledger book = {.fail_at = 0};
+    const cpr_allocator allocator = ledger_allocator(&book);
+    assert_int_equal(
+        cpr_exchange_host(x.pointers, RANKS, SIZE_MAX / 8, x.sources, x.targets, &allocator, NULL),
+        CPR_NO_MEMORY);
+    exchange_end(&x);
 }
 
 static void without_memory_nothing_moves(void **state) {

@@ -61,6 +61,19 @@ static void rows_are_refused_with_details(void **state) {
     cpr_route_free(large);
 }
 
+/* Runs are left out of the route, or the rows that just fit would take 8 GiB. */
+static void the_largest_int32_is_a_row(void **state) {
+    (void)state;
+    const int64_t rows = INT64_C(1) << 31;
+    cpr_route route = {.geometry = {1, 0}, .total_tokens = rows, .recv = {.rows = rows}};
+    int32_t untouched = 7;
+    cpr_error error;
+    assert_int_equal(cpr_route_rows(&route, CPR_RECV, CPR_INT32, &untouched, rows, &error), CPR_OK);
+    assert_int_equal(untouched, 7);
+    route.recv.rows = rows + 1;
+    assert_int_equal(cpr_route_rows(&route, CPR_RECV, CPR_INT32, &untouched, rows + 1, &error), CPR_OVERFLOW);
+}
+
 static void no_rows_need_no_array(void **state) {
     (void)state;
     int64_t nothing;
@@ -254,11 +267,17 @@ static void a_writer_can_stop_between_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_in_both_types),           cmocka_unit_test(rows_are_refused_with_details),
-        cmocka_unit_test(no_rows_need_no_array),        cmocka_unit_test(splits_count_every_rank),
-        cmocka_unit_test(split_sizes_made_by_hand),     cmocka_unit_test(a_route_reads_as_text),
-        cmocka_unit_test(an_empty_route_reads_as_text), cmocka_unit_test(an_error_reads_as_json),
-        cmocka_unit_test(a_writer_can_stop_a_dump),     cmocka_unit_test(a_writer_can_stop_between_runs),
+        cmocka_unit_test(rows_in_both_types),
+        cmocka_unit_test(rows_are_refused_with_details),
+        cmocka_unit_test(the_largest_int32_is_a_row),
+        cmocka_unit_test(no_rows_need_no_array),
+        cmocka_unit_test(splits_count_every_rank),
+        cmocka_unit_test(split_sizes_made_by_hand),
+        cmocka_unit_test(a_route_reads_as_text),
+        cmocka_unit_test(an_empty_route_reads_as_text),
+        cmocka_unit_test(an_error_reads_as_json),
+        cmocka_unit_test(a_writer_can_stop_a_dump),
+        cmocka_unit_test(a_writer_can_stop_between_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A file that never ends must not take all memory. */
+static const size_t MAX_FILE_BYTES = (size_t)1 << 30;
+
 char *read_whole(const char *path, size_t *length, char *mistake, size_t size) {
     bool from_input = !strcmp(path, "-");
     FILE *file = from_input ? stdin : fopen(path, "rb");
@@ -18,6 +21,10 @@ char *read_whole(const char *path, size_t *length, char *mistake, size_t size) {
         return NULL;
     }
     do {
+        if (filled >= MAX_FILE_BYTES) {
+            snprintf(mistake, size, "%s: %zu bytes are the limit", path, MAX_FILE_BYTES);
+            goto failed;
+        }
         if (filled == capacity) {
             capacity = capacity ? 2 * capacity : 1 << 16;
             char *larger = realloc(text, capacity);
@@ -49,6 +56,8 @@ static bool is_left_out(const char *name) {
     return name[0] == '.' || !strncmp(name, "README", 6);
 }
 
+static bool visit_folder(const char *folder, void (*visit)(void *context, const char *path), void *context);
+
 static bool visit_entry(const char *folder, const char *name, void (*visit)(void *context, const char *path),
                         void *context) {
     size_t room = strlen(folder) + strlen(name) + 2;
@@ -57,12 +66,15 @@ static bool visit_entry(const char *folder, const char *name, void (*visit)(void
         return false;
     bool slash = folder[strlen(folder) - 1] == '/';
     snprintf(path, room, "%s%s%s", folder, slash ? "" : "/", name);
-    struct stat info;
-    bool link = !lstat(path, &info) && S_ISLNK(info.st_mode);
-    bool folder_link = link && !stat(path, &info) && S_ISDIR(info.st_mode); /* may lead in circles */
-    bool good = folder_link || files_visit(path, visit, context);
+    struct stat info, target;
+    bool found = !lstat(path, &info), there = !stat(path, &target);
+    bool is_folder = there && S_ISDIR(target.st_mode);
+    bool circle = is_folder && found && S_ISLNK(info.st_mode);      /* a link may lead in circles */
+    bool endless = there && !is_folder && !S_ISREG(target.st_mode); /* a pipe or a device may never end */
+    if (!circle && !endless && (!is_folder || !visit_folder(path, visit, context)))
+        visit(context, path); /* also what cannot be read, so that the visitor tells which it is */
     free(path);
-    return good;
+    return true;
 }
 
 static bool visit_folder(const char *folder, void (*visit)(void *context, const char *path), void *context) {
@@ -82,7 +94,7 @@ static bool visit_folder(const char *folder, void (*visit)(void *context, const 
 
 bool files_visit(const char *path, void (*visit)(void *context, const char *path), void *context) {
     struct stat info;
-    if (!path[0] || stat(path, &info))
+    if (stat(path, &info))
         return false;
     if (S_ISDIR(info.st_mode))
         return visit_folder(path, visit, context);

@@ -11,7 +11,8 @@
 char *read_whole(const char *path, size_t *length, char *mistake, size_t size);
 
 /* Visits a file, or all files under a folder in the order of their names; hidden ones and README* are
- * left out. False, with errno, if the path or something under it cannot be read. */
+ * left out, and so are pipes, devices and links to folders. What under it cannot be read is visited all the
+ * same. False, with errno, if the path itself cannot be read. */
 bool files_visit(const char *path, void (*visit)(void *context, const char *path), void *context);
 
 /* Makes a folder and those above it. False with errno. */

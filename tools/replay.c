@@ -4,11 +4,13 @@
 #include "byte_inputs.h"
 #include "files.h"
 #include "findings.h"
+#include "kit/isolate.h"
 #include "text/text_replay.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool take_verbose(arguments *a, const char *value, char *mistake, size_t size) {
     (void)mistake;
@@ -20,12 +22,42 @@ static const option_spec option_verbose = {
     "verbose", NULL, "a line for everything that is judged, not for failures alone", take_verbose};
 static const option_spec *const options[] = {&option_law, &option_verbose, NULL};
 
+/*
+ * Cases are judged by a worker, one after the other. What crashes or hangs takes the worker along; then that case has
+ * failed, and another worker goes on behind it. This is what they share.
+ */
+typedef struct tally {
+    long passed, failed, skipped;
+    long judged; /* cases and files that are done with */
+    bool missing;
+    char place[4600]; /* of what is being judged, empty between two of them */
+} tally;
+
+enum { TIMEOUT_SECONDS = 60 };
+
 typedef struct replay {
     const arguments *a;
     const law *law; /* for byte inputs, NULL: as their folder says */
     route_case *subject;
-    long passed, failed, skipped;
+    tally *t;
+    long seen;
 } replay;
+
+/* False for what an earlier worker has judged. */
+static bool begin(replay *r, const char *place, const char *id) {
+    if (r->seen++ < r->t->judged)
+        return false;
+    snprintf(r->t->place, sizeof r->t->place, "%s%s%s", place, *id ? " " : "", id);
+    alarm(TIMEOUT_SECONDS);
+    return true;
+}
+
+static void end(replay *r) {
+    alarm(0);
+    fflush(stdout); /* or it would be lost with the worker */
+    r->t->judged = r->seen;
+    r->t->place[0] = '\0';
+}
 
 static void tell_failure(const char *place, const char *id, const verdict *v) {
     printf("%s%s%s: %s (%s)\n", place, *id ? " " : "", id, v->reason, v->details);
@@ -35,18 +67,18 @@ static void tell_failure(const char *place, const char *id, const verdict *v) {
 static void count(replay *r, const char *place, const char *id, const verdict *v) {
     switch (v->outcome) {
     case LAW_PASSED:
-        r->passed++;
+        r->t->passed++;
         if (r->a->verbose)
             printf("%s%s%s: passed\n", place, *id ? " " : "", id);
         break;
     case LAW_NOT_APPLICABLE:
-        r->skipped++;
+        r->t->skipped++;
         if (r->a->verbose)
             printf("%s%s%s: skipped: %s\n", place, *id ? " " : "", id,
                    v->reason ? v->reason : "no law applies");
         break;
     case LAW_FAILED:
-        r->failed++;
+        r->t->failed++;
         break;
     }
 }
@@ -55,15 +87,12 @@ static void count(replay *r, const char *place, const char *id, const verdict *v
  * Text cases
  *----------------------------------------------------------------------------*/
 
-static bool replay_case(void *context, const text_entry *entry) {
-    replay *r = context;
-    char place[4200];
-    snprintf(place, sizeof place, "%s:%d", entry->file, entry->line);
-    if (!entry->c) {
-        r->failed++;
-        printf("%s %s\n", place, entry->mistake);
-        return true;
-    }
+static void tell_mistake(replay *r, const char *place, const char *mistake) {
+    r->t->failed++;
+    printf("%s%s%s\n", place, *place ? " " : "", mistake);
+}
+
+static void judge_case(replay *r, const char *place, const text_entry *entry) {
     verdict v;
     const law *broken;
     text_case_judge(entry->c, &v, &broken, r->subject);
@@ -74,6 +103,19 @@ static bool replay_case(void *context, const text_entry *entry) {
         finding_show(broken, &v, text_case_subject(entry->c, broken, r->subject));
         printf("  replay: %s replay %s\n", r->a->program, entry->file);
     }
+}
+
+static bool replay_case(void *context, const text_entry *entry) {
+    replay *r = context;
+    char place[4200];
+    snprintf(place, sizeof place, "%s:%d", entry->file, entry->line);
+    if (!begin(r, place, entry->c ? entry->c->id : ""))
+        return true;
+    if (entry->c)
+        judge_case(r, place, entry);
+    else
+        tell_mistake(r, place, entry->mistake);
+    end(r);
     return true;
 }
 
@@ -81,8 +123,9 @@ static void replay_text(replay *r, const char *path) {
     char mistake[4600];
     if (text_file_visit(path, replay_case, r, mistake, sizeof mistake))
         return;
-    r->failed++;
-    printf("%s\n", mistake);
+    if (begin(r, path, ""))
+        tell_mistake(r, "", mistake);
+    end(r);
 }
 
 /*------------------------------------------------------------------------------
@@ -101,8 +144,11 @@ static void tell_broken_law(void *context, const law *broken, const char *path, 
 
 static void replay_bytes(replay *r, const char *path) {
     verdict v;
+    if (!begin(r, path, ""))
+        return;
     byte_input_judge(path, r->law, tell_broken_law, r, &v);
     count(r, path, "", &v);
+    end(r);
 }
 
 static void replay_file(void *context, const char *path) {
@@ -112,20 +158,49 @@ static void replay_file(void *context, const char *path) {
         replay_bytes(context, path);
 }
 
-static int replay_paths(arguments *a, const law *only) {
-    replay r = {.a = a, .law = only, .subject = malloc(sizeof(route_case))};
-    bool missing = false;
-    for (int i = 0; i < a->operand_count && r.subject && !missing; i++) {
-        missing = !files_visit(a->operands[i], replay_file, &r);
-        if (missing)
+/*------------------------------------------------------------------------------
+ * Workers
+ *----------------------------------------------------------------------------*/
+
+static void judge_all(const arguments *a, const law *only, tally *t) {
+    replay r = {.a = a, .law = only, .subject = malloc(sizeof(route_case)), .t = t};
+    for (int i = 0; i < a->operand_count && r.subject && !t->missing; i++) {
+        t->missing = !files_visit(a->operands[i], replay_file, &r);
+        if (t->missing)
             fprintf(stderr, "cproute replay: %s: %s\n", a->operands[i], strerror(errno));
     }
+    if (!r.subject)
+        fprintf(stderr, "cproute replay: out of memory\n");
     free(r.subject);
-    printf("%ld passed, %ld failed, %ld skipped\n", r.passed, r.failed, r.skipped);
-    bool nothing = r.passed + r.failed + r.skipped == 0;
-    if (nothing && !missing)
+}
+
+/* Returns why the worker was lost, or NULL. Without a process to spare, this one does the work. */
+static const char *run_worker(const arguments *a, const law *only, tally *t) {
+    fflush(NULL);
+    const pid_t worker = fork();
+    if (worker <= 0)
+        judge_all(a, only, t);
+    if (worker == 0)
+        exit(EXIT_GOOD);
+    return worker > 0 ? failure_of_exit(wait_for(worker)) : NULL;
+}
+
+static int replay_paths(const arguments *a, const law *only, tally *t) {
+    const char *lost;
+    do {
+        t->place[0] = '\0';
+        lost = run_worker(a, only, t);
+        if (lost) {
+            t->failed++;
+            t->judged++;
+            printf("%s: %s\n", t->place[0] ? t->place : "the replay itself", lost);
+        }
+    } while (lost && t->place[0]);
+    printf("%ld passed, %ld failed, %ld skipped\n", t->passed, t->failed, t->skipped);
+    bool nothing = t->passed + t->failed + t->skipped == 0;
+    if (nothing && !t->missing)
         fprintf(stderr, "cproute replay: nothing to replay was found\n");
-    return finish_output(missing || nothing ? EXIT_WRONG_USE : (r.failed ? EXIT_FINDINGS : EXIT_GOOD));
+    return finish_output(t->missing || nothing ? EXIT_WRONG_USE : (t->failed ? EXIT_FINDINGS : EXIT_GOOD));
 }
 
 static int replay_run(arguments *a) {
@@ -134,7 +209,14 @@ static int replay_run(arguments *a) {
         return wrong_use(&replay_command, "a file or folder is missing");
     if (a->law && !only)
         return wrong_use(&replay_command, "there is no law '%s'", a->law);
-    return replay_paths(a, only);
+    tally *t = shared_memory(sizeof *t);
+    if (!t) {
+        fprintf(stderr, "cproute replay: out of memory\n");
+        return EXIT_FINDINGS;
+    }
+    int code = replay_paths(a, only, t);
+    shared_memory_free(t, sizeof *t);
+    return code;
 }
 
 const command replay_command = {

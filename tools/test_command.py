@@ -107,6 +107,17 @@ TABLE = [
     (("route", "--cu", f"0,{2**63}", "--cp", "2", "--json"), REFUSED, both("overflow", 1, INT64_MAX, INT64_MAX), "", ""),
     (("route", "--cu", f"0,4,{2**31}", "--cp", "2", "--dtype", "int32", "--json"), REFUSED,
      both("overflow", 2, 2**31, 2**31 - 1), "", ""),
+    # route: numbers that do not fit come last
+    *(((*command, "--dtype", "int32", "--json"), REFUSED, both(kind, index, got, want), "", "")
+      for command, kind, index, got, want in (
+          (("route", "--cu", f"4,{2**31}", "--cp", "2"), "nonzero_start", 0, 4, 0),
+          (("route", "--cu", f"0,{2**31},8", "--cp", "2"), "decreasing", 2, 8, 2**31),
+          (("route", "--cu", f"0,{2**31}", "--cp", "2", "--rows", "8"), "total_mismatch", -1, 8, 2**31),
+          (("route", "--cu", f"0,{2**31 + 2}", "--cp", "2"), "not_divisible_2cp", 0, 2**31 + 2, 4),
+          (("route", "--cu", f"0,{2**31}", "--cp", "2", "--tp", "3"), "not_divisible_cp_tp", -1, 2**30, 3),
+          (("layout", "--cu", f"0,{2**31 + 2}", "--cp", "2"), "not_divisible_2cp", 0, 2**31 + 2, 4),
+          (("route", "--cu", f"4,{2**64}", "--cp", "2"), "nonzero_start", 0, 4, 0))),
+    (("route", "--cu", f"0,8,4,{2**64}", "--cp", "2", "--json"), REFUSED, both("decreasing", 2, 4, 8), "", ""),
     (("route", "--cu", f"0,{2**63}", "--cp", "2", "--rank", "5", "--json"), REFUSED,
      [refusal(5, "bad_rank", -1, 5, 2)], "", ""),
     (("route", "--cu", f"0,{2**63}", "--cp", "2"), REFUSED, "", "overflow", ""),
@@ -299,6 +310,9 @@ def test_replay_mistakes(folder):
         case(ops=[{"op": "splits", "rank": 2, "send": []}]): "no rank 2",
         case(ops=[{"op": "count_bits", "n": 7}]): "8 to 64",
         case(ops=[{"op": "stride", "n": 65}]): "-64 to 64",
+        case(id=""): "a line of text", case(id="a\nb"): "a line of text", case(id="\x1b[2J"): "a line of text",
+        case(ops=[{"op": "rows", "n": 16}, {"op": "rows", "n": 8}]): "rows twice",
+        case(ops=[{"op": "splits", "rank": 0, "send": [5, 3]}] * 2): "splits of rank 0 twice",
     }
     for line, reason in mistakes.items():
         result = replay_of(folder, "mistake.jsonl", line)
@@ -313,7 +327,8 @@ def test_replay_answers(folder):
         "c2z_send_order": [[0, 3, 4, 5, 6, 1, 2, 7], [5, 6, 7, 0, 1, 2, 3]], "input_splits": {"1": [5, 3]},
         "send_rows": {"one": []}, "recv_rows": [[0, "1"], []], "identity": [[1, 0], [1, 1]],
         "send_runs": {"0": [[0, 0, 0, 8]]}, "real_rows_per_rank": [8, 7], "successor": {"0": [1]},
-        "local_offsets": [[0, 2, 8], [0, 2, 7]], "fortune": [],
+        "local_offsets": [[0, 2, 8], [0, 2, 7]], "fortune": [], "flat_zigzag": 1, "output_splits": None,
+        "error": {"index": 0, "got": 0, "want": 0},
     }
     for name, answer in wrong.items():
         result = replay_of(folder, "answers.jsonl", case(expected={name: answer}))
@@ -321,6 +336,60 @@ def test_replay_answers(folder):
     result = replay_of(folder, "answers.jsonl", case(expect="error:not_divisible_2cp", cu_seqlens=[0, 6], expected={
         "error": {"index": 0, "got": 6, "want": 2}}))
     assert result.code == REFUSED and "other details" in result.out, result.out
+    for details in (5, {}, {"index": 0, "got": 6}, {"index": 0, "got": 6, "want": 4, "wants": 4}, {"index": 0, "got": "6", "want": 4}):
+        result = replay_of(folder, "answers.jsonl", case(expect="error:not_divisible_2cp", cu_seqlens=[0, 6],
+                                                         expected={"error": details}))
+        assert result.code == REFUSED and "an answer about the error" in result.out, (details, result.out)
+
+
+def test_replay_does_not_list_what_is_huge(folder):
+    for answer in ({"zigzag": {"0": [0]}}, {"successor": [[], []]}, {"send_rows": {"1": []}}, {"local_offsets": {"0": []}}):
+        result = replay_of(folder, "huge.jsonl", case(cu_seqlens=[0, 2**40], expected=answer))
+        assert result.code == REFUSED and "too large for this answer" in result.out, (answer, result.out)
+    result = replay_of(folder, "huge.jsonl", case(cu_seqlens=[0, 2**40], cp_size=2**30, rank=0, expected={
+        "input_splits": {"0": []}}))
+    assert result.code == REFUSED and "too large for this answer" in result.out, result.out
+    runs = {"send_runs": {"0": [[0, 0, 0, 2**38], [1, 2**38, 2**38, 2**38]]}}
+    assert replay_of(folder, "huge.jsonl", case(cu_seqlens=[0, 2**40], expected=runs)).code == GOOD
+
+
+def child_of(process):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == process.pid:
+                    return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def test_replay_goes_on_behind_what_kills_it(folder):
+    slow = case(id="slow", cu_seqlens=[0, 2**62], cp_size=2**30, rank=0, ops=[{"op": "row_width", "n": 1}, {"op": "big"}])
+    path = write(folder, "kills.jsonl", case(id="before") + slow + case(id="after", expect="error:decreasing"))
+    with subprocess.Popen([COMMAND, "replay", "--verbose", path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().endswith("before: passed\n")
+        time.sleep(0.5)
+        os.kill(child_of(process), signal.SIGKILL)
+        rest = process.stdout.read().splitlines()
+        assert process.wait(timeout=20) == REFUSED
+    assert rest[0].endswith("kills.jsonl:2 slow: crash: signal 9 (killed)"), rest
+    assert "kills.jsonl:3 after: " in rest[1] and rest[2:] == ["1 passed, 2 failed, 0 skipped"], rest
+
+
+def test_replay_of_one_id_twice(folder):
+    result = replay_of(folder, "twice.jsonl", case() + case())
+    assert result.out.endswith("1 passed, 1 failed, 0 skipped\n") and "same id" in result.out, result.out
+
+
+def test_replay_of_a_folder_that_cannot_all_be_read(folder):
+    write(folder, "good.jsonl", case())
+    os.symlink("nowhere", os.path.join(folder, "dangling.jsonl"))
+    os.symlink(".", os.path.join(folder, "circle"))
+    os.mkfifo(os.path.join(folder, "pipe"))
+    result = cproute("replay", folder)
+    assert result.code == REFUSED and "dangling.jsonl: No such file" in result.out, result.out
+    assert result.out.endswith("1 passed, 1 failed, 0 skipped\n"), result.out
 
 
 def test_replay_answers_beside(folder):
@@ -376,7 +445,7 @@ def test_replay_of_bytes(folder):
 
 
 def test_seeds(folder):
-    cases = write(folder, "cases/a.jsonl", case() + case(cu_seqlens=[0, 2**40], ops=[{"op": "big"}]))
+    cases = write(folder, "cases/a.jsonl", case() + case(id="big", cu_seqlens=[0, 2**40], ops=[{"op": "big"}]))
     out = os.path.join(folder, "out")
     result = cproute("seeds", "--out", out, cases)
     assert result.code == GOOD and "1 cases encoded" in result.out and "1 could not be encoded" in result.out, result.out

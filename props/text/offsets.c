@@ -149,19 +149,35 @@ cpr_dtype offsets_smallest_dtype(const offsets *o) {
     return first_beyond_int32(o) < 0 ? CPR_INT32 : CPR_INT64;
 }
 
-/* Which rule comes before the entries is the engine's knowledge: the same request over no tokens shows it. */
-static bool refused_before_entries(const cpr_route_request *request, cpr_dtype dtype, cpr_error *error) {
+static bool refuses(const cpr_route_request *request, cpr_error *error) {
+    cpr_route *route = NULL;
+    if (cpr_route_build(request, NULL, &route, error) != CPR_OK)
+        return error->status != CPR_NO_MEMORY;
+    cpr_route_free(route);
+    return false;
+}
+
+/* Which rules come before the size of a number is the engine's knowledge: the same request over 64-bit numbers
+ * shows it. What 64 bits cannot hold has no difference to the entry before it, so then those before it, and the
+ * rules that need no entry, are all that can be judged. */
+static bool refused_before_overflow(const offsets *o, const cpr_route_request *request, cpr_error *error) {
     static const int64_t no_tokens[] = {0};
+    const cpr_device device = request->cu_seqlens.device;
     cpr_route_request probe = *request;
-    probe.cu_seqlens = cpr_cu_seqlens_int64(no_tokens, 1);
-    probe.cu_seqlens.dtype = dtype == CPR_INT32 ? CPR_INT64 : dtype;
+    if (o->oversize < 0) {
+        probe.cu_seqlens = cpr_cu_seqlens_int64(o->list.items, o->list.count);
+        probe.cu_seqlens.device = device;
+        return refuses(&probe, error);
+    }
     probe.rows = CPR_ROWS_UNCHECKED;
     probe.tp_size = 0;
-    cpr_route *route = NULL;
-    bool refused = cpr_route_build(&probe, NULL, &route, error) != CPR_OK;
-    if (!refused)
-        cpr_route_free(route);
-    return refused;
+    probe.cu_seqlens = cpr_cu_seqlens_int64(no_tokens, 1);
+    probe.cu_seqlens.device = device;
+    if (refuses(&probe, error))
+        return true;
+    probe.geometry = (cpr_geometry){.cp_size = 1};
+    probe.cu_seqlens = cpr_cu_seqlens_int64(o->list.items, o->oversize);
+    return o->oversize > 0 && refuses(&probe, error);
 }
 
 static bool narrow(offsets *o) {
@@ -176,14 +192,17 @@ static bool narrow(offsets *o) {
 
 bool offsets_hand_over(offsets *o, cpr_dtype dtype, cpr_route_request *request, cpr_error *error) {
     static const int64_t nothing[] = {0};
+    const cpr_device device = request->cu_seqlens.device;
     if (o->fractions)
         dtype = CPR_FLOAT64;
     /* What int64 cannot hold is kept as its limits, which int32 cannot hold either. */
-    int64_t misfit = dtype == CPR_INT32 ? first_beyond_int32(o) : o->oversize;
-    if (o->fractions)
-        misfit = -1;
+    int64_t misfit = -1;
+    if (dtype == CPR_INT32)
+        misfit = first_beyond_int32(o);
+    else if (dtype == CPR_INT64)
+        misfit = o->oversize;
     if (misfit >= 0) {
-        if (!refused_before_entries(request, dtype, error)) {
+        if (!refused_before_overflow(o, request, error)) {
             bool above = o->list.items[misfit] > 0;
             int64_t limit =
                 dtype == CPR_INT32 ? (above ? INT32_MAX : INT32_MIN) : (above ? INT64_MAX : INT64_MIN);
@@ -193,6 +212,7 @@ bool offsets_hand_over(offsets *o, cpr_dtype dtype, cpr_route_request *request, 
     }
     request->cu_seqlens = cpr_cu_seqlens_int64(o->list.items ? o->list.items : nothing, o->list.count);
     request->cu_seqlens.dtype = dtype;
+    request->cu_seqlens.device = device;
     if (dtype == CPR_INT32) {
         if (!narrow(o)) {
             *error = (cpr_error){CPR_NO_MEMORY, -1, 0, 0};

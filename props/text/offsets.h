@@ -39,8 +39,8 @@ cpr_dtype offsets_smallest_dtype(const offsets *o);
 
 /*
  * Makes request->cu_seqlens of the offsets, as `dtype`. False with the error if numbers do not fit that
- * type; what builders refuse before they read entries is reported first, as they would. The rest of the
- * request must be set. The view is good until the offsets change.
+ * type; what builders refuse before `overflow` is reported first, as they would. The rest of the request,
+ * and the device in the view, must be set. The view is good until the offsets change.
  */
 bool offsets_hand_over(offsets *o, cpr_dtype dtype, cpr_route_request *request, cpr_error *error);
 

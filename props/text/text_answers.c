@@ -172,29 +172,35 @@ static bool local_offsets_answer(const question *q, int64_list *answer, cpr_erro
     return good;
 }
 
+enum { MAX_LISTED = 1 << 24 };
+
+/* What makes an answer long. */
+typedef enum answer_size { BY_ROW, BY_RANK, BY_RUN } answer_size;
+
 static const struct {
     const char *name;
     answer_fn answer;
     int which;
     bool built; /* the builders answer it, each for itself */
+    answer_size size;
 } answers[] = {
-    {"zigzag", tokens_answer, CPR_ZIGZAG, false},
-    {"contiguous", tokens_answer, CPR_CONTIGUOUS, false},
-    {"per_sequence_contiguous", tokens_answer, CPR_PER_SEQUENCE_CONTIGUOUS, false},
-    {"flat_zigzag", tokens_answer, CPR_FLAT_ZIGZAG, false},
-    {"heads_then_tails", tokens_answer, CPR_HEADS_THEN_TAILS, false},
-    {"z2c_send_splits", zigzag_to_contiguous_splits, CPR_SEND, true},
-    {"c2z_send_order", contiguous_to_zigzag_rows, CPR_SEND, true},
-    {"input_splits", asked_splits, CPR_SEND, true},
-    {"output_splits", asked_splits, CPR_RECV, true},
-    {"send_rows", asked_rows, CPR_SEND, true},
-    {"recv_rows", asked_rows, CPR_RECV, true},
-    {"identity", asked_identity, 0, true},
-    {"send_runs", asked_runs, CPR_SEND, true},
-    {"recv_runs", asked_runs, CPR_RECV, true},
-    {"real_rows_per_rank", real_rows_answer, 0, false},
-    {"successor", successor_answer, 0, false},
-    {"local_offsets", local_offsets_answer, 0, false},
+    {"zigzag", tokens_answer, CPR_ZIGZAG, false, BY_ROW},
+    {"contiguous", tokens_answer, CPR_CONTIGUOUS, false, BY_ROW},
+    {"per_sequence_contiguous", tokens_answer, CPR_PER_SEQUENCE_CONTIGUOUS, false, BY_ROW},
+    {"flat_zigzag", tokens_answer, CPR_FLAT_ZIGZAG, false, BY_ROW},
+    {"heads_then_tails", tokens_answer, CPR_HEADS_THEN_TAILS, false, BY_ROW},
+    {"z2c_send_splits", zigzag_to_contiguous_splits, CPR_SEND, true, BY_RANK},
+    {"c2z_send_order", contiguous_to_zigzag_rows, CPR_SEND, true, BY_ROW},
+    {"input_splits", asked_splits, CPR_SEND, true, BY_RANK},
+    {"output_splits", asked_splits, CPR_RECV, true, BY_RANK},
+    {"send_rows", asked_rows, CPR_SEND, true, BY_ROW},
+    {"recv_rows", asked_rows, CPR_RECV, true, BY_ROW},
+    {"identity", asked_identity, 0, true, BY_RUN},
+    {"send_runs", asked_runs, CPR_SEND, true, BY_RUN},
+    {"recv_runs", asked_runs, CPR_RECV, true, BY_RUN},
+    {"real_rows_per_rank", real_rows_answer, 0, false, BY_ROW},
+    {"successor", successor_answer, 0, false, BY_ROW},
+    {"local_offsets", local_offsets_answer, 0, false, BY_ROW},
 };
 enum { ANSWER_COUNT = sizeof answers / sizeof *answers };
 
@@ -231,6 +237,13 @@ static void judge_list(const char *name, const char *by, int64_t rank, const int
                  got->count, want->count);
 }
 
+/* An answer that lists rows or ranks cannot be asked of a case that has too many of them. */
+static bool is_listable(const text_case *c, size_t which) {
+    bool by_rank = answers[which].size == BY_RANK;
+    int64_t listed = by_rank ? c->cp_size : text_case_tokens(c) / (c->cp_size > 0 ? c->cp_size : 1);
+    return answers[which].size == BY_RUN || listed <= MAX_LISTED;
+}
+
 static void judge_rank(text_case *c, size_t which, int64_t rank, const json_t *value, verdict *v) {
     static const struct {
         const char *name;
@@ -239,6 +252,11 @@ static void judge_rank(text_case *c, size_t which, int64_t rank, const json_t *v
                     {"per-token", cpr_route_build_per_token},
                     {"definition", cpr_route_build_definition}};
     int64_list want = {0};
+    if (!is_listable(c, which)) {
+        law_fail(v, "the case is too large for this answer", "%s: %d rows or ranks are the limit",
+                 answers[which].name, MAX_LISTED);
+        return;
+    }
     if (!flatten(value, &want))
         law_fail(v, "an answer is no list of numbers", "%s of rank %" PRId64, answers[which].name, rank);
     size_t asked = answers[which].built && text_case_is_enumerable(c) ? 3 : 1;
@@ -275,6 +293,10 @@ static void judge_answer(text_case *c, size_t which, json_t *value, verdict *v) 
         json_array_foreach(value, i, item) judge_rank(c, which, (int64_t)i, item, v);
         return;
     }
+    if (!json_is_object(value)) {
+        law_fail(v, "an answer is neither a list nor an object", "%s", answers[which].name);
+        return;
+    }
     json_object_foreach(value, key, item) {
         int64_t rank;
         if (rank_from_key(key, &rank))
@@ -295,5 +317,8 @@ void text_case_judge_answers(text_case *c, verdict *v) {
             judge_answer(c, which, value, v);
         else if (strcmp(name, "error") != 0)
             law_fail(v, "an answer of unknown meaning", "%s", name);
+        else if (c->expect == CPR_OK || !text_case_error_details(c, &(cpr_error){CPR_OK, -1, 0, 0}))
+            law_fail(v, "an answer about the error that is none",
+                     "index, got and want of an error are wanted");
     }
 }

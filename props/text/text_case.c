@@ -153,6 +153,9 @@ static bool op_rank_numbers(const reader *r, json_t *op, const char *field, rank
         return mistaken(r, "ops: more than %d times %s", TEXT_CASE_MAX_RANK_NUMBERS, name);
     if (rank < 0 || rank >= r->c->cp_size)
         return mistaken(r, "ops: %s: there is no rank %" JSON_INTEGER_FORMAT, name, rank);
+    for (size_t i = 0; i < to->count; i++)
+        if (to->items[i].rank == rank)
+            return mistaken(r, "ops: %s of rank %" JSON_INTEGER_FORMAT " twice", name, rank);
     rank_numbers *next = &to->items[to->count++];
     *next = (rank_numbers){.rank = rank, .numbers = OFFSETS_NONE};
     return numbers(r, name, array, &next->numbers);
@@ -282,27 +285,29 @@ static bool op_salt(const reader *r, json_t *op) {
 static const struct {
     const char *name;
     bool (*read)(const reader *r, json_t *op);
+    bool again; /* may be there more than once */
 } ops[] = {
-    {"layouts", op_layouts},
-    {"rows", op_rows},
-    {"slack", op_slack},
-    {"real", op_real},
-    {"tp", op_tp},
-    {"dtype", op_dtype},
-    {"device", op_device},
-    {"kv", op_kv},
-    {"successor", op_successor},
-    {"row_width", op_row_width},
-    {"count_bits", op_count_bits},
-    {"big", op_big},
-    {"rank_cu", op_rank_cu},
-    {"a2av", op_a2av},
-    {"splits", op_splits},
-    {"shard", op_shard},
-    {"unshard", op_unshard},
-    {"stride", op_stride},
-    {"salt", op_salt},
+    {"layouts", op_layouts, false},
+    {"rows", op_rows, false},
+    {"slack", op_slack, false},
+    {"real", op_real, false},
+    {"tp", op_tp, false},
+    {"dtype", op_dtype, false},
+    {"device", op_device, false},
+    {"kv", op_kv, false},
+    {"successor", op_successor, false},
+    {"row_width", op_row_width, false},
+    {"count_bits", op_count_bits, false},
+    {"big", op_big, false},
+    {"rank_cu", op_rank_cu, true},
+    {"a2av", op_a2av, false},
+    {"splits", op_splits, true},
+    {"shard", op_shard, false},
+    {"unshard", op_unshard, false},
+    {"stride", op_stride, false},
+    {"salt", op_salt, false},
 };
+enum { OP_COUNT = sizeof ops / sizeof *ops };
 
 static bool read_cache_op(const reader *r, json_t *op) {
     if (!r->c->cache)
@@ -310,25 +315,32 @@ static bool read_cache_op(const reader *r, json_t *op) {
     return r->c->cache ? text_cache_read(r->c->cache, op, r->mistake, r->size) : mistaken(r, "out of memory");
 }
 
-static bool read_op(const reader *r, json_t *op) {
+/* Operations do not depend on their order, so one that says the same thing twice cannot be told. */
+static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
     const char *name = json_string_value(json_object_get(op, "op"));
+    size_t which = 0;
     if (!name)
         return mistaken(r, "ops: an operation without a name");
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (!strcmp(name, ops[i].name))
-            return ops[i].read(r, op);
-    if (text_cache_knows(name))
+    while (which < OP_COUNT && strcmp(name, ops[which].name) != 0)
+        which++;
+    if (which == OP_COUNT && text_cache_knows(name))
         return read_cache_op(r, op);
-    return mistaken(r, "ops: there is no operation '%s'", name);
+    if (which == OP_COUNT)
+        return mistaken(r, "ops: there is no operation '%s'", name);
+    if (seen[which] && !ops[which].again)
+        return mistaken(r, "ops: %s twice", name);
+    seen[which] = true;
+    return ops[which].read(r, op);
 }
 
 static bool read_ops(const reader *r, json_t *list) {
     size_t i;
     json_t *op;
+    bool seen[OP_COUNT] = {false};
     if (!json_is_array(list))
         return mistaken(r, "ops: a list is wanted");
     json_array_foreach(list, i, op) {
-        if (!read_op(r, op))
+        if (!read_op(r, op, seen))
             return false;
     }
     if (r->c->shard_given != r->c->unshard_given)
@@ -346,6 +358,14 @@ static bool read_rank(const reader *r, const json_t *rank) {
     return r->c->every_rank || json_is_integer(rank) || mistaken(r, "rank: a whole number or null is wanted");
 }
 
+/* An id is printed in lines of its own, so it must be one line that a terminal shows as it is. */
+static bool is_name(const char *id) {
+    const char *character = id;
+    while ((unsigned char)*character >= ' ' && *character != 0x7f)
+        character++;
+    return character > id && !*character;
+}
+
 static bool read_case(const reader *r, json_t *object) {
     text_case *c = r->c;
     const char *expect;
@@ -360,6 +380,8 @@ static bool read_case(const reader *r, json_t *object) {
     c->cp_size = cp_size;
     if (c->expected && !json_is_object(c->expected))
         return mistaken(r, "expected: an object is wanted");
+    if (!is_name(c->id))
+        return mistaken(r, "id: a line of text is wanted");
     return numbers(r, "cu_seqlens", cu, &c->cu) && read_rank(r, rank) && expectation(r, expect) &&
            (!list || read_ops(r, list));
 }
@@ -388,7 +410,8 @@ bool text_case_parse(text_case *c, const char *line, size_t length, char *mistak
     reader r = {.c = c, .mistake = why, .size = sizeof why};
     if (read_case(&r, c->object))
         return true;
-    snprintf(mistake, size, "%s: %s", c->id ? c->id : "a case without an id", why);
+    bool named = c->id && is_name(c->id) && strlen(c->id) < size / 2;
+    snprintf(mistake, size, "%s: %s", named ? c->id : "a case without an id", why);
     text_case_free(c);
     return false;
 }
@@ -415,7 +438,8 @@ void text_case_free(text_case *c) {
 bool text_case_error_details(const text_case *c, cpr_error *error) {
     json_t *details = json_object_get(c->expected, "error");
     json_int_t index, got, want;
-    if (!details || json_unpack(details, "{s:I, s:I, s:I}", "index", &index, "got", &got, "want", &want))
+    if (!details || json_unpack_ex(details, NULL, JSON_STRICT, "{s:I, s:I, s:I}", "index", &index, "got",
+                                   &got, "want", &want))
         return false;
     *error = (cpr_error){c->expect, index, got, want};
     return true;

@@ -100,6 +100,11 @@ static void join_answers(text_case *c, json_t *answers) {
         c->expected = json_object_get(c->object, "expected");
 }
 
+/* Remembers the id; false if it was there before. */
+static bool is_new(json_t *ids, const char *id) {
+    return !json_object_get(ids, id) && !json_object_set_new(ids, id, json_true());
+}
+
 bool text_file_visit(const char *path, text_visit_fn visit, void *context, char *mistake, size_t size) {
     lines l = {.file = fopen(path, "rb")};
     if (!l.file) {
@@ -107,6 +112,7 @@ bool text_file_visit(const char *path, text_visit_fn visit, void *context, char 
         return false;
     }
     json_t *answers = answers_beside(path, mistake, size);
+    json_t *ids = json_object();
     bool more = answers != NULL;
     while (more && next_line(&l)) {
         char why[384];
@@ -114,6 +120,11 @@ bool text_file_visit(const char *path, text_visit_fn visit, void *context, char 
         if (is_blank(&l))
             continue;
         bool parsed = text_case_parse(&c, l.line, l.length, why, sizeof why);
+        if (parsed && !is_new(ids, c.id)) {
+            snprintf(why, sizeof why, "%.200s: another case of this file has the same id", c.id);
+            text_case_free(&c);
+            parsed = false;
+        }
         if (parsed)
             join_answers(&c, answers);
         text_entry entry = {.file = path, .line = l.number, .c = parsed ? &c : NULL, .mistake = why};
@@ -122,6 +133,7 @@ bool text_file_visit(const char *path, text_visit_fn visit, void *context, char 
             text_case_free(&c);
     }
     bool good = close_lines(&l, path, mistake, size) && answers;
+    json_decref(ids);
     json_decref(answers);
     return good;
 }
