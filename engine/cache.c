@@ -42,29 +42,6 @@ static cpr_status check_limits(int64_t max_entries, int64_t max_bytes, cpr_error
     return cpr_succeed(error);
 }
 
-static bool open_lock(cpr_cache *cache) {
-    if (pthread_mutex_init(&cache->lock, NULL) != 0) {
-        return false;
-    }
-    if (pthread_cond_init(&cache->landed, NULL) != 0) {
-        pthread_mutex_destroy(&cache->lock);
-        return false;
-    }
-    return true;
-}
-
-static bool open_cache(cpr_cache *cache) {
-    const cpr_cache_options *options = &cache->options;
-    if (!cache_store_open(&cache->store, options->max_entries, options->max_bytes, &cache->allocator)) {
-        return false;
-    }
-    if (!open_lock(cache)) {
-        cache_store_close(&cache->store);
-        return false;
-    }
-    return true;
-}
-
 cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
                             cpr_cache **cache, cpr_error *error) {
     cpr_error unwanted;
@@ -77,8 +54,13 @@ cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocato
     if (made == NULL) {
         return cpr_fail_no_memory(error);
     }
-    *made = (cpr_cache){.allocator = chosen, .options = *options};
-    if (!open_cache(made)) {
+    *made = (cpr_cache){
+        .allocator = chosen,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .landed = PTHREAD_COND_INITIALIZER,
+        .options = *options,
+    };
+    if (!cache_store_open(&made->store, options->max_entries, options->max_bytes, &chosen)) {
         cpr_release(&chosen, made, 1, sizeof *made);
         return cpr_fail_no_memory(error);
     }

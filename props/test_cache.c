@@ -147,6 +147,9 @@ static void a_loader_reads_what_others_cannot(void **state) {
     assert_true(get(cache, &lookup));
     lookup.guard = CPR_GUARD_CONTENT;
     get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, -1, CPR_CPU});
+    lookup.tensor.view = VIEW(PLAIN);
+    lookup.tensor.view.device = CPR_CUDA;
+    get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, CPR_CUDA, CPR_CPU});
     assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
     cpr_cache_free(cache);
 }
