@@ -5,7 +5,7 @@
 
 #define LAW(id, family, meaning)                                                                             \
     void law_##id(const family##_case *c, verdict *v) {                                                      \
-        judge_##id(c, &the_##family##_engine, v);                                                                       \
+        judge_##id(c, &the_##family##_engine, v);                                                            \
     }
 #include "laws.def"
 #undef LAW

@@ -374,7 +374,8 @@ CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64
 
 /* What a framework can tell about the tensor that holds the boundaries. */
 typedef struct cpr_tensor {
-    uint64_t handle; /* identity of the tensor object, not of its memory: no two live tensors share one, and it may
+    uint64_t
+        handle; /* identity of the tensor object, not of its memory: no two live tensors share one, and it may
                         be used again only after cpr_cache_tensor_freed. See also cpr_cache_options.hold. */
     uint64_t storage;       /* identity of the memory behind it */
     int64_t storage_offset; /* of entry 0 in the storage, in entries */
@@ -407,7 +408,8 @@ typedef enum cpr_guard {
 typedef enum cpr_use {
     CPR_USE_EAGER = 0,   /* also beside a captured route: other contents get a route of their own */
     CPR_USE_CAPTURE = 1, /* the route goes into a graph */
-    CPR_USE_REPLAY = 2   /* the graph runs again: capture_layout_change unless `captured` is right for this lookup */
+    CPR_USE_REPLAY =
+        2 /* the graph runs again: capture_layout_change unless `captured` is right for this lookup */
 } cpr_use;
 
 typedef struct cpr_lookup {
@@ -443,9 +445,9 @@ typedef struct cpr_cache_stats {
     uint64_t bypasses; /* lookups that built without looking: no generation under the version guard */
     uint64_t checks;   /* verdicts of cpr_cache_resolve that had to be reached; none of the above */
     uint64_t evictions;
-    int64_t entries; /* routes and verdicts */
+    int64_t entries;  /* routes and verdicts */
     int64_t captured; /* of them, kept for a graph */
-    int64_t bytes; /* of entries; routes that callers still hold after eviction are not counted */
+    int64_t bytes;    /* of entries; routes that callers still hold after eviction are not counted */
 } cpr_cache_stats;
 
 typedef struct cpr_cache cpr_cache;
