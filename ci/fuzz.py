@@ -28,7 +28,7 @@ LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=
 
 
 # A case takes kilobytes, so this is thousands of cases; the default of 256 MiB is a third slower for its page faults.
-ASAN_OPTIONS = "quarantine_size_mb=16"
+ASAN_OPTIONS = "quarantine_size_mb=16:allocator_may_return_null=1"
 
 
 def fuzz_environment():
