@@ -111,6 +111,8 @@ def build(preset, *targets, parallel=None):
 
 
 def commit():
+    if not shutil.which("git"):
+        return "unknown"
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True)
     return done.stdout.strip() or "unknown"
