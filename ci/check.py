@@ -26,7 +26,7 @@ import tree
 
 # About a second of the slowest law.
 SMOKE_CASES = 3000
-# For hangs; slow machines must not meet it.
+# Of a whole build's tests; each has its own limit in CMakePresets.json. For machines that do other work too.
 TEST_TIMEOUT = 600
 
 

@@ -341,6 +341,8 @@ static int explain_run(arguments *a) {
         return wrong_use(&explain_command, "a file or --cu, not both");
     if (a->operand_count)
         return finish_output(explain_file(a));
+    if (!a->cu_given && !a->cp_given)
+        return wrong_use(&explain_command, "a case is missing: FILE, or --cu and --cp");
     code = batch_needed(&explain_command, a);
     return code ? code : finish_output(explain_inline(a));
 }
