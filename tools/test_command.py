@@ -178,7 +178,7 @@ TABLE = [
     (("explain", *PACK, "--rank", "0"), GOOD, re.compile("interval +per-token +definition"), "", ""),
     (("explain", "--cu", "0,6", "--cp", "2", "--rank", "0"), GOOD, re.compile("(not_divisible_2cp +){2}"), "", ""),
     (("explain", "--cu", f"0,{2**40}", "--cp", "2", "--rank", "0"), GOOD, re.compile("too many tokens to list"), "", ""),
-    (("explain",), WRONG_USE, "", "--cu is missing", ""),
+    (("explain",), WRONG_USE, "", "a case is missing", ""),
     (("explain", "a.jsonl", "--cu", "0"), WRONG_USE, "", "not both", ""),
     (("explain", "/does/not/exist.jsonl"), WRONG_USE, "", "No such file", ""),
     (("explain", "--law", "no_such_law", "x"), WRONG_USE, "", "no law 'no_such_law'", ""),
