@@ -95,16 +95,19 @@ bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size
 }
 
 static bool take_from(arguments *a, const char *value, char *mistake, size_t size) {
+    a->source_word = value;
     return take_layout_into(&a->source, value, mistake, size);
 }
 
 static bool take_to(arguments *a, const char *value, char *mistake, size_t size) {
+    a->target_word = value;
     return take_layout_into(&a->target, value, mistake, size);
 }
 
 static bool take_dtype(arguments *a, const char *value, char *mistake, size_t size) {
     (void)mistake;
     (void)size;
+    a->dtype_word = value;
     if (!cpr_dtype_from_name(value, &a->dtype))
         a->dtype = CPR_OTHER_DTYPE;
     return true;

@@ -33,6 +33,7 @@ typedef struct arguments {
     bool every_rank, rank_given;
     cpr_layout source, target, layout;
     cpr_dtype dtype;
+    const char *source_word, *target_word, *dtype_word; /* as they were typed, NULL: left out */
     int64_t rows, tp_size;
     const builder *builder;
     bool json, runs;

@@ -213,11 +213,21 @@ static cpr_status ask_inline(void *context, builder_fn *build, int64_t rank, cpr
     return build(&request, NULL, route, error);
 }
 
+/* The table has numbers alone for a word that nobody knows. */
+static void tell_refused_word(const asked_case *c, const arguments *a, int64_t rank) {
+    cpr_route *route = NULL;
+    cpr_error error;
+    if (c->ask(c->context, builders[0].build, rank, &route, &error) != CPR_OK)
+        refused_word_show(a, &error);
+    cpr_route_free(route);
+}
+
 static int explain_inline(arguments *a) {
     int64_t first, last;
     asked_case c = {.ask = ask_inline, .context = a};
     bool agree = true;
     ranks_asked(a, &first, &last);
+    tell_refused_word(&c, a, first);
     for (int64_t rank = first; rank <= last && !ferror(stdout); rank++)
         agree = explain_rank(&c, rank) && agree;
     return agree ? EXIT_GOOD : EXIT_FINDINGS;

@@ -11,6 +11,7 @@
 enum { PICTURE_COLUMNS = 80 };
 
 static bool take_layout(arguments *a, const char *value, char *mistake, size_t size) {
+    a->source_word = value;
     return take_layout_into(&a->layout, value, mistake, size);
 }
 

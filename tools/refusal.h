@@ -12,6 +12,9 @@ int batch_needed(const command *c, const arguments *a);
  * stands for all. */
 void ranks_asked(const arguments *a, int64_t *first, int64_t *last);
 
+/* Tells a refusal of a word that was typed, with those that are valid. False if it is none. */
+bool refused_word_show(const arguments *a, const cpr_error *error);
+
 /* Tells a refusal: as JSON on standard output, or for people on standard error. False when output has
  * failed. */
 bool refusal_show(const arguments *a, int64_t rank, const cpr_error *error);

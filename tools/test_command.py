@@ -53,6 +53,7 @@ BACK = [ok(0, [0, 3, 4, 5, 6, 1, 2, 7], None, [5, 3], [5, 3], 8),
 FLAT_TENSOR = [ok(1, None, [0, 7, 1, 2, 3, 4, 5, 6], [3, 0, 3, 2], [0, 0, 2, 6], 8)]
 INT64_MAX = 2**63 - 1
 PACK = ("--cu", "0,4,16", "--cp", "2")
+LAYOUTS = "zigzag, contiguous, per_sequence_contiguous, flat_zigzag, heads_then_tails"
 EIGHT = ("--cu", "0,8", "--cp", "2")
 
 TABLE = [
@@ -107,6 +108,15 @@ TABLE = [
     (("route", "--cu", f"0,{2**63}", "--cp", "2", "--json"), REFUSED, both("overflow", 1, INT64_MAX, INT64_MAX), "", ""),
     (("route", "--cu", f"0,4,{2**31}", "--cp", "2", "--dtype", "int32", "--json"), REFUSED,
      both("overflow", 2, 2**31, 2**31 - 1), "", ""),
+    # a word that nobody knows is told with those that are known
+    *((command, REFUSED, "", f"bad_layout: 'zigzagg' is no layout; there are {LAYOUTS}\n", "")
+      for command in (("route", *EIGHT, "--from", "zigzagg"), ("route", *EIGHT, "--to", "zigzagg"),
+                      ("route", *EIGHT, "--from", "zigzagg", "--to", "gizgaz"), ("layout", *EIGHT, "--layout", "zigzagg"))),
+    (("route", *EIGHT, "--to", "#7"), REFUSED, "", "'#7' is no layout", ""),
+    (("explain", *EIGHT, "--to", "zigzagg"), GOOD, re.compile("(bad_layout +){2}"), f"'zigzagg' is no layout; there are {LAYOUTS}\n", ""),
+    (("route", *EIGHT, "--dtype", "int46"), REFUSED, "", "dtype: 'int46' is no type of boundaries; there are int32, int64\n", ""),
+    (("layout", *EIGHT, "--dtype", "float32"), REFUSED, "", "'float32' is no type of boundaries", ""),
+    (("route", "--cu", "0,8.5", "--cp", "2", "--dtype", "int32"), REFUSED, "", "dtype: the type of the numbers", ""),
     # route: numbers that do not fit come last
     *(((*command, "--dtype", "int32", "--json"), REFUSED, both(kind, index, got, want), "", "")
       for command, kind, index, got, want in (
