@@ -230,6 +230,7 @@ static int explain_inline(arguments *a) {
     tell_refused_word(&c, a, first);
     for (int64_t rank = first; rank <= last && !ferror(stdout); rank++)
         agree = explain_rank(&c, rank) && agree;
+    tell_ranks_left_out(a);
     return agree ? EXIT_GOOD : EXIT_FINDINGS;
 }
 

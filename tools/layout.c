@@ -77,6 +77,7 @@ static void write_all(const arguments *a, const cpr_route_request *request) {
         (a->json ? write_tokens : write_intervals)(rank, share);
         cpr_intervals_free(share);
     }
+    tell_ranks_left_out(a);
 }
 
 static int layout_run(arguments *a) {

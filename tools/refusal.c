@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "refusal.h"
 
+#include <inttypes.h>
+
 int batch_needed(const command *c, const arguments *a) {
     if (a->operand_count)
         return wrong_use(c, "unexpected '%s'", a->operands[0]);
@@ -15,6 +17,17 @@ void ranks_asked(const arguments *a, int64_t *first, int64_t *last) {
     bool listable = a->cp_size >= 1 && a->cp_size <= CPR_CP_SIZE_MAX;
     *first = a->every_rank ? 0 : a->rank;
     *last = a->every_rank && listable ? a->cp_size - 1 : *first;
+    if (!a->json && *last - *first >= RANKS_READ_MAX)
+        *last = *first + RANKS_READ_MAX - 1;
+}
+
+void tell_ranks_left_out(const arguments *a) {
+    int64_t first, last;
+    ranks_asked(a, &first, &last);
+    if (a->every_rank && last > first && last + 1 < a->cp_size)
+        fprintf(stderr,
+                "cproute: ranks %" PRId64 " to %" PRId64 " of %" PRId64 "; --rank R shows any other\n", first,
+                last, a->cp_size);
 }
 
 static void show_layout_word(const char *word) {

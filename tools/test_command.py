@@ -286,8 +286,17 @@ def test_closed_pipe(folder):
 def test_large_groups_are_not_listed(folder):
     start = time.monotonic()
     for arguments in (("route", "--cu", f"0,{2**62}", "--cp", str(2**30), "--rank", "5"),
-                      ("layout", "--cu", f"0,{2**62}", "--cp", "4")):
+                      ("layout", "--cu", f"0,{2**62}", "--cp", "4"), ("layout", "--cu", f"0,{2**62}", "--cp", str(2**30))):
         assert cproute(*arguments).code == GOOD, arguments
+    many = write(folder, "cu", ",".join(str(2**31 * i) for i in range(4200)))
+    for arguments in (("route", "--cu", f"0,{2**62}"), ("route", "--cu", "0"), ("explain", "--cu", f"0,{2**62}"),
+                      ("explain", "--cu", "0"), ("layout", "--cu", "@" + many)):
+        result = cproute(*arguments, "--cp", str(2**30))
+        assert result.code == GOOD and "cproute: ranks 0 to 255 of 1073741824; --rank R shows any other\n" == result.err, arguments
+    result = cproute("route", "--cu", "0", "--cp", "257", "--json")
+    assert len(result.out.splitlines()) == 257 and not result.err
+    assert not cproute("route", "--cu", "0", "--cp", "256").err
+    assert cproute("explain", "--cu", "0,3", "--cp", str(2**30)).out.count("rank ") == 256
     assert time.monotonic() - start < 10
 
 
