@@ -328,11 +328,8 @@ static int explain_bytes(const law *l, const char *path) {
 
 static int explain_file(const arguments *a) {
     const char *operand = a->operands[0], *colon = strrchr(operand, ':');
-    const law *l = a->law ? law_named(a->law) : NULL;
-    if (a->law && !l)
-        return wrong_use(&explain_command, "there is no law '%s'", a->law);
-    if (l)
-        return explain_bytes(l, operand);
+    if (a->law)
+        return explain_bytes(a->law, operand);
     if (is_text_file(operand) || !colon)
         return explain_text_file(operand, NULL);
     char *path = strdup(operand);

@@ -12,9 +12,6 @@ void *subject_from_bytes(const law *broken, const uint8_t *bytes, size_t length)
 /* The law, the verdict and the picture. */
 void finding_show(FILE *out, const law *broken, const verdict *v, const void *subject);
 
-/* Where findings go if nobody says so. */
-#define FINDINGS_FOLDER "findings"
-
 /* Writes the subject as a text case FOLDER/<law>-<hash>.jsonl and prints the line that replays it;
  * failing to write is told on standard error. `folder` may be NULL. */
 void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v,

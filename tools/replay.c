@@ -164,8 +164,8 @@ static void replay_file(void *context, const char *path) {
  * Workers
  *----------------------------------------------------------------------------*/
 
-static void judge_all(const arguments *a, const law *only, tally *t) {
-    replay r = {.a = a, .law = only, .subject = malloc(sizeof(route_case)), .t = t};
+static void judge_all(const arguments *a, tally *t) {
+    replay r = {.a = a, .law = a->law, .subject = malloc(sizeof(route_case)), .t = t};
     for (int i = 0; i < a->operand_count && r.subject && !t->missing; i++) {
         t->missing = !files_visit(a->operands[i], replay_file, &r);
         if (t->missing)
@@ -177,21 +177,21 @@ static void judge_all(const arguments *a, const law *only, tally *t) {
 }
 
 /* Returns why the worker was lost, or NULL. Without a process to spare, this one does the work. */
-static const char *run_worker(const arguments *a, const law *only, tally *t) {
+static const char *run_worker(const arguments *a, tally *t) {
     fflush(NULL);
     const pid_t worker = fork();
     if (worker <= 0)
-        judge_all(a, only, t);
+        judge_all(a, t);
     if (worker == 0)
         exit(EXIT_GOOD);
     return worker > 0 ? failure_of_exit(wait_for(worker)) : NULL;
 }
 
-static int replay_paths(const arguments *a, const law *only, tally *t) {
+static int replay_paths(const arguments *a, tally *t) {
     const char *lost;
     do {
         t->place[0] = '\0';
-        lost = run_worker(a, only, t);
+        lost = run_worker(a, t);
         if (lost) {
             t->failed++;
             t->judged++;
@@ -206,17 +206,14 @@ static int replay_paths(const arguments *a, const law *only, tally *t) {
 }
 
 static int replay_run(arguments *a) {
-    const law *only = a->law ? law_named(a->law) : NULL;
     if (!a->operand_count)
         return wrong_use(&replay_command, "a file or folder is missing");
-    if (a->law && !only)
-        return wrong_use(&replay_command, "there is no law '%s'", a->law);
     tally *t = shared_memory(sizeof *t);
     if (!t) {
         fprintf(stderr, "cproute replay: out of memory\n");
         return EXIT_FINDINGS;
     }
-    int code = replay_paths(a, only, t);
+    int code = replay_paths(a, t);
     shared_memory_free(t, sizeof *t);
     return code;
 }

@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
-static const option_spec *const options[] = {&option_law, &option_out, NULL};
+static const option_spec *const options[] = {&option_law, &option_findings, NULL};
 
 /* Judges what the bytes decode to, where a crash or a hang does no harm. */
 static const verdict *judge_apart(workshop *w, const uint8_t *bytes, size_t length) {
@@ -50,13 +50,10 @@ static int shrink_file(const arguments *a, const law *l, const uint8_t *input, s
 }
 
 static int shrink_run(arguments *a) {
-    const law *l = a->law ? law_named(a->law) : NULL;
     char mistake[4600];
     size_t length;
     if (!a->law)
         return wrong_use(&shrink_command, "--law is missing");
-    if (!l)
-        return wrong_use(&shrink_command, "there is no law '%s'", a->law);
     if (a->operand_count != 1)
         return wrong_use(&shrink_command, "one file is wanted");
     char *input = read_whole(a->operands[0], &length, mistake, sizeof mistake);
@@ -64,7 +61,7 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_file(a, l, (const uint8_t *)input, length);
+    int code = shrink_file(a, a->law, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }
