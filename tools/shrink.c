@@ -30,8 +30,8 @@ static int shrink_input(const arguments *a, workshop *w, const uint8_t *input, s
     if (used)
         memcpy(bytes, input, used);
     shrink_report report = shrink_law(w->l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
-    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0], length,
-           used, report.attempts);
+    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0],
+           report.drawn, used, report.attempts);
     const verdict *v = judge_apart(w, bytes, used);
     finding_show(stdout, w->l, v, w->subject);
     finding_keep(a->program, a->out, w->l, v, bytes, used, w->subject);
