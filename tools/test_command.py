@@ -321,6 +321,33 @@ def test_replay_counts(folder):
     assert "good: passed" in verbose and "cached: passed" in verbose
 
 
+CACHED = [{"op": "new", "t": "A", "data": [0, 8]}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"}]
+
+
+def test_replay_by_one_law(folder):
+    text = case(id="route") + case(id="cached", ops=CACHED)
+    for law, verdicts in (("splits", ("route: passed", "cached: skipped: the law is not about caches")),
+                          ("cache_bounded", ("route: skipped: the law is about caches", "cached: passed"))):
+        out = replay_of(folder, "a.jsonl", text, "--law", law, "--verbose").out
+        assert out.endswith("1 passed, 0 failed, 1 skipped\n") and all(verdict in out for verdict in verdicts), out
+    result = replay_of(folder, "a.jsonl", case(expect="error:decreasing"), "--law", "splits")
+    assert result.code == REFUSED and "not the outcome that is expected" in result.out, result.out
+
+
+def test_replay_of_chosen_cases(folder):
+    path = write(folder, "a b.jsonl", case(id="one") + case(id="two:2", expect="error:decreasing") + "nonsense\n")
+    for chosen, counts in ((path + ":one", "1 passed, 0 failed"), (path + ":1", "1 passed, 0 failed"),
+                           (path + ":two:2", "0 passed, 1 failed"), (path + ":2", "0 passed, 1 failed"),
+                           (path + ":3", "0 passed, 1 failed"), (path, "1 passed, 2 failed")):
+        result = cproute("replay", chosen)
+        assert result.out.endswith(counts + ", 0 skipped\n"), (chosen, result.out)
+    for chosen in (path + ":4", path + ":three", path + ":"):
+        result = cproute("replay", path + ":one", chosen)
+        assert result.code == WRONG_USE and "has no case" in result.err, (chosen, result.err)
+    assert cproute("explain", path + ":two:2").code == GOOD
+    assert "No such file" in cproute("replay", path + "x:1").err
+
+
 def test_replay_mistakes(folder):
     mistakes = {
         "nonsense": "not JSON", '{"id": "x", "id": "x"}': "duplicate", "[]": "without an id",
