@@ -171,10 +171,11 @@ static size_t ranks_for_laws(const text_case *c, int64_t ranks[RANKS_FOR_LAWS]) 
     return count;
 }
 
-static void judge_laws_of(const family *kind, const void *subject, verdict *v, const law **broken) {
+static void judge_laws_of(const family *kind, const law *only, const void *subject, verdict *v,
+                          const law **broken) {
     for (size_t i = 0; i < law_count && !*broken; i++) {
         verdict opinion = {.outcome = LAW_PASSED};
-        if (laws[i].family != kind)
+        if (laws[i].family != kind || (only && only != &laws[i]))
             continue;
         laws[i].judge(subject, &opinion);
         if (opinion.outcome == LAW_FAILED) {
@@ -190,12 +191,13 @@ static bool fits_its_dtype(const text_case *c) {
     return !(c->dtype_given && c->dtype == CPR_INT32) || offsets_smallest_dtype(&c->cu) == CPR_INT32;
 }
 
-static void judge_laws(text_case *c, bool legal, verdict *v, const law **broken, route_case *subject) {
+static void judge_laws(text_case *c, const law *only, bool legal, verdict *v, const law **broken,
+                       route_case *subject) {
     int64_t ranks[RANKS_FOR_LAWS];
     size_t count = ranks_for_laws(c, ranks);
     for (size_t i = 0; i < count && !*broken; i++)
         if (fits_its_dtype(c) && text_case_to_route_case(c, ranks[i], legal, subject))
-            judge_laws_of(&route_family, subject, v, broken);
+            judge_laws_of(&route_family, only, subject, v, broken);
 }
 
 typedef struct cache_ending {
@@ -226,10 +228,10 @@ static cpr_error cache_outcome(const cache_case *script, verdict *v) {
 }
 
 /* What the case wants of each step, then every law about caches. */
-static void judge_cache(const cache_case *script, verdict *v, const law **broken) {
+static void judge_cache(const cache_case *script, const law *only, verdict *v, const law **broken) {
     cache_walk(script, &(cache_walk_options){.engine = &the_cache_engine, .watch = WATCH_ALL}, v);
     if (v->outcome == LAW_PASSED)
-        judge_laws_of(&cache_family, script, v, broken);
+        judge_laws_of(&cache_family, only, script, v, broken);
 }
 
 const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject) {
@@ -250,9 +252,13 @@ bool text_case_for_laws(text_case *c, route_case *to) {
     return fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
 }
 
-void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject) {
+void text_case_judge(text_case *c, const law *only, verdict *v, const law **broken, route_case *subject) {
     *v = (verdict){.outcome = LAW_PASSED};
     *broken = NULL;
+    if (only && only->family != (c->cache ? &cache_family : &route_family)) {
+        law_skip(v, c->cache ? "the law is not about caches" : "the law is about caches");
+        return;
+    }
     cpr_error ending = judge_builders(c, v);
     bool legal = ending.status == CPR_OK;
     if (legal && v->outcome == LAW_PASSED) {
@@ -268,7 +274,7 @@ void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *s
     if (v->outcome == LAW_PASSED)
         text_case_judge_answers(c, v);
     if (v->outcome == LAW_PASSED && c->cache)
-        judge_cache(c->cache, v, broken);
+        judge_cache(c->cache, only, v, broken);
     if (v->outcome == LAW_PASSED && subject)
-        judge_laws(c, legal, v, broken, subject);
+        judge_laws(c, only, legal, v, broken, subject);
 }
