@@ -168,17 +168,6 @@ static cpr_guard guard_of(const cpr_tensor *tensor, cpr_guard guard) {
     return tensor->view.data != NULL || tensor->view.count == 0 ? CPR_GUARD_CONTENT : CPR_GUARD_VERSION;
 }
 
-static cpr_route_request request_of(const cpr_lookup *lookup) {
-    return (cpr_route_request){
-        .cu_seqlens = lookup->tensor.view,
-        .rows = lookup->rows,
-        .geometry = lookup->geometry,
-        .source = lookup->source,
-        .target = lookup->target,
-        .tp_size = lookup->tp_size,
-    };
-}
-
 static model_entry entry_for(const world *w, const world_tensor *t, const cpr_lookup *lookup) {
     model_entry made = {
         .question =
@@ -207,9 +196,23 @@ static bool legal_boundaries(const cpr_lookup *lookup, const model_contents *con
     return contents->count > 0 && contents->entries[0] == 0;
 }
 
+cpr_error model_definition(const cpr_lookup *lookup, cpr_route **oracle) {
+    const cpr_route_request request = {
+        .cu_seqlens = lookup->tensor.view,
+        .rows = lookup->rows,
+        .geometry = lookup->geometry,
+        .source = lookup->source,
+        .target = lookup->target,
+        .tp_size = lookup->tp_size,
+    };
+    cpr_error error;
+    *oracle = NULL;
+    cpr_route_build_definition(&request, NULL, oracle, &error);
+    return error;
+}
+
 static void answer_by_building(const cpr_lookup *lookup, model_answer *answer) {
-    const cpr_route_request request = request_of(lookup);
-    cpr_route_build_definition(&request, NULL, &answer->oracle, &answer->error);
+    answer->error = model_definition(lookup, &answer->oracle);
 }
 
 static bool rows_differ(const cpr_lookup *lookup, int64_t rows) {

@@ -90,4 +90,7 @@ void model_limit(model *m, int64_t max_entries);
 
 int64_t model_captured(const model *m);
 
+/* What the definition answers to a lookup. The caller frees the oracle, NULL on an error. */
+cpr_error model_definition(const cpr_lookup *lookup, cpr_route **oracle);
+
 #endif

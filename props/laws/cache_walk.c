@@ -174,21 +174,6 @@ static bool could_be_blind(const walk *k, const world_tensor *t, const cpr_looku
     return lookup->guard != CPR_GUARD_CONTENT && world_untracked(&k->w, t) > 0;
 }
 
-static cpr_error build_oracle(const cpr_lookup *lookup, cpr_route **oracle) {
-    const cpr_route_request request = {
-        .cu_seqlens = lookup->tensor.view,
-        .rows = lookup->rows,
-        .geometry = lookup->geometry,
-        .source = lookup->source,
-        .target = lookup->target,
-        .tp_size = lookup->tp_size,
-    };
-    cpr_error error;
-    *oracle = NULL;
-    cpr_route_build_definition(&request, NULL, oracle, &error);
-    return error;
-}
-
 /* A route that may have been found blindly is built from what a framework could read: nothing to compare with. */
 static bool judge_route(walk *k, const world_tensor *t, const get_call *got, const cpr_route *oracle) {
     cpr_route *made = NULL;
@@ -198,7 +183,7 @@ static bool judge_route(walk *k, const world_tensor *t, const get_call *got, con
         if (!world_view_make(&k->w, t, false, &view))
             return subject_no_memory(k->v);
         readable.tensor = view.tensor;
-        build_oracle(&readable, &made);
+        model_definition(&readable, &made);
         world_view_free(&view);
         oracle = made;
     }
@@ -216,7 +201,7 @@ static bool judge_without_model(walk *k, const world_tensor *t, const get_call *
     const bool eager = got->lookup.use == CPR_USE_EAGER || got->lookup.geometry.cp_size == 1;
     if (!got->lookup.tensor.view.data || could_be_blind(k, t, &got->lookup) || !eager)
         return true;
-    const cpr_error wanted = build_oracle(&got->lookup, &oracle);
+    const cpr_error wanted = model_definition(&got->lookup, &oracle);
     bool good = errors_same(error, &wanted) || complain_of_errors(k, WATCH_ANSWERS, error, &wanted);
     if (good && oracle && got->route)
         good = judge_route(k, t, got, oracle);
