@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Caches with a bug planted on purpose: the laws that are there for it must notice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "alarms.h"
 #include "laws/laws.h"
 #include <string.h>
 
-enum { CASES_UNTIL_NOTICED = 20000, CASES_WITHOUT_ALARM = 2000, LAWS_OF_AN_ALARM = 3 };
+enum { CASES_WITHOUT_ALARM = 2000 };
 
 /*==============================================================================
  * MARK: - Bugs
@@ -100,7 +94,7 @@ static cpr_status resolve_plain_first(cpr_cache *cache, const cpr_packed_params 
     return cpr_cache_resolve(cache, &wrong, rows, cp_size, layout, guard, resolved, hit, error);
 }
 
-static const struct alarm {
+static const struct planted {
     const char *bug;
     cache_engine engine; /* NULL: as the library */
     const char *noticed_by[LAWS_OF_AN_ALARM];
@@ -126,7 +120,7 @@ static const struct alarm {
 };
 enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
-static cache_engine plant(const struct alarm *a) {
+static cache_engine plant(const struct planted *a) {
     cache_engine engine = the_cache_engine;
 #define PLANT(function)                                                                                      \
     if (a->engine.function)                                                                                  \
@@ -158,70 +152,29 @@ static const struct {
 };
 enum { LAW_COUNT = sizeof judges / sizeof *judges };
 
-static verdict judge_case(size_t number, const cache_engine *engine, uint64_t seed) {
+static const char *law_id(size_t number) {
+    return judges[number].id;
+}
+
+static alarm alarm_at(size_t number) {
+    return (alarm){alarms[number].bug, alarms[number].noticed_by};
+}
+
+static verdict judge_case(size_t law_number, size_t alarm_number, uint64_t seed) {
     static cache_case c;
+    const cache_engine engine = alarm_number == NO_ALARM ? the_cache_engine : plant(&alarms[alarm_number]);
     verdict v = {.outcome = LAW_PASSED};
     choices from = choices_from_seed(seed, NULL);
     cache_case_draw(&from, CACHE_ALPHABET_DRAWN, &c);
-    judges[number].judge(&c, engine, &v);
+    judges[law_number].judge(&c, &engine, &v);
     return v;
 }
 
-static size_t law_index(const char *id) {
-    size_t number = 0;
-    while (number < LAW_COUNT && strcmp(judges[number].id, id) != 0)
-        number++;
-    assert_true(number < LAW_COUNT);
-    return number;
-}
-
-static void bug_is_noticed(void **state) {
-    const struct alarm *a = *state;
-    const cache_engine engine = plant(a);
-    for (size_t i = 0; i < LAWS_OF_AN_ALARM && a->noticed_by[i]; i++) {
-        const size_t number = law_index(a->noticed_by[i]);
-        uint64_t seed = 0;
-        verdict v = {.outcome = LAW_PASSED};
-        for (; seed < CASES_UNTIL_NOTICED && v.outcome != LAW_FAILED; seed++)
-            v = judge_case(number, &engine, seed);
-        if (v.outcome != LAW_FAILED)
-            fail_msg("%s: law %s says nothing in %d cases", a->bug, a->noticed_by[i], CASES_UNTIL_NOTICED);
-        print_message("%s: law %s after %llu cases: %s (%s)\n", a->bug, a->noticed_by[i],
-                      (unsigned long long)seed, v.reason, v.details);
-    }
-}
-
-static void every_law_has_an_alarm(void **state) {
-    (void)state;
-    for (size_t number = 0; number < LAW_COUNT; number++) {
-        bool found = false;
-        for (size_t a = 0; a < ALARM_COUNT; a++)
-            for (size_t i = 0; i < LAWS_OF_AN_ALARM && alarms[a].noticed_by[i]; i++)
-                found |= strcmp(alarms[a].noticed_by[i], judges[number].id) == 0;
-        if (!found)
-            fail_msg("no planted bug shows that law %s can fail", judges[number].id);
-    }
-}
-
-static void no_false_alarm(void **state) {
-    (void)state;
-    for (size_t number = 0; number < LAW_COUNT; number++)
-        for (uint64_t seed = 0; seed < CASES_WITHOUT_ALARM; seed++) {
-            const verdict v = judge_case(number, &the_cache_engine, seed);
-            if (v.outcome == LAW_FAILED)
-                fail_msg("law %s, seed %llu: %s (%s)", judges[number].id, (unsigned long long)seed, v.reason,
-                         v.details);
-        }
-}
-
 int main(void) {
-    struct CMUnitTest tests[ALARM_COUNT + 2] = {
-        cmocka_unit_test(every_law_has_an_alarm),
-        cmocka_unit_test(no_false_alarm),
-    };
-    for (size_t i = 0; i < ALARM_COUNT; i++)
-        tests[i + 2] = (struct CMUnitTest){.name = alarms[i].bug,
-                                           .test_func = bug_is_noticed,
-                                           .initial_state = (void *)(uintptr_t)&alarms[i]};
+    static const alarm_suite suite = {LAW_COUNT, ALARM_COUNT, CASES_WITHOUT_ALARM,
+                                      law_id,    alarm_at,    judge_case};
+    struct CMUnitTest tests[ALARM_COUNT + TESTS_BESIDE_ALARMS];
+    alarm_test states[ALARM_COUNT + TESTS_BESIDE_ALARMS];
+    alarm_tests(&suite, tests, states);
     return cmocka_run_group_tests_name("cache alarms", tests, NULL, NULL);
 }
