@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "cu_seqlens.h"
+#include "tensor_ranks.h"
 
 enum { BLOCK_ENTRIES = 128 };
 
@@ -28,4 +29,26 @@ uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
     }
     XXH64_update(&state, block, filled * sizeof block[0]);
     return XXH64_digest(&state);
+}
+
+static bool is_in_order(const int64_t *group_ranks, int64_t count) {
+    for (int64_t logical = 0; group_ranks != NULL && logical < count; logical++) {
+        if (group_ranks[logical] != logical) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t cpr_grouped_digest(uint64_t boundaries_digest, int64_t cp_size, const cpr_tensor_ranks *tp) {
+    const int64_t tp_size = cpr_tp_size(tp);
+    const int64_t count = cp_size * tp_size;
+    uint64_t digest = boundaries_digest;
+    if (tp_size > 1) {
+        digest = XXH64(&tp_size, sizeof tp_size, digest);
+    }
+    if (!is_in_order(tp->group_ranks, count)) {
+        digest = XXH64(tp->group_ranks, (size_t)count * sizeof *tp->group_ranks, digest);
+    }
+    return digest;
 }

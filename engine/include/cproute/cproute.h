@@ -112,6 +112,9 @@ typedef enum cpr_status {
     CPR_LAYOUT_MISMATCH = -917,       /* rank | the shard's layout | the route's layout               */
     CPR_CAPTURE_LAYOUT_CHANGE = -918, /* reserved for routes used in captured graphs                  */
 
+    /* What is wrong with rows that somebody hands over: out of range, or there twice if got < wanted. */
+    CPR_BAD_ROW = -919, /* entry | the row | rows that there are                                     */
+
     /* The library contradicts itself: please report it. */
     CPR_INTERNAL = -999
 } cpr_status;
@@ -405,6 +408,157 @@ CPR_API cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const
  */
 CPR_API cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
                                        const cpr_allocator *allocator, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Shapes: one flat tensor
+ *============================================================================*/
+
+/*
+ * A route as one int64 tensor (Megatron-LM 5664). P is cp_size, r is cp_rank:
+ *
+ *     [P, r, source rows, target rows, n_send, n_recv] input splits[P] output splits[P] send rows[n_send] recv rows[n_recv]
+ *
+ * n_send is 0 if the rows to send are an identity, which is then left out, and the rows of the rank otherwise;
+ * n_recv likewise. So a route has exactly one tensor. It does not say which layouts and boundaries it is for.
+ */
+
+/* Entries of a route's tensor. overflow: -1 | INT64_MAX | INT64_MAX where there are too many to count. */
+CPR_API cpr_status cpr_flat_size(const cpr_route *route, int64_t *count, cpr_error *error);
+
+/* Writes it. count must be cpr_flat_size (total_mismatch: -1 | count | the size). */
+CPR_API cpr_status cpr_flat_encode(const cpr_route *route, int64_t *flat, int64_t count, cpr_error *error);
+
+/* A tensor taken apart; its lists lie in the tensor. */
+typedef struct cpr_flat_view {
+    cpr_geometry geometry;
+    int64_t rows;                                /* of the rank, in both layouts */
+    const int64_t *input_splits, *output_splits; /* cp_size each */
+    const int64_t *send_rows, *recv_rows;        /* `rows` each; NULL: an identity */
+} cpr_flat_view;
+
+/*
+ * Takes any tensor of any length, believing nothing. `geometry` is the one that it must be for, and is validated as in a
+ * request. Checked in this order, with entry numbers of the tensor as indices:
+ *   - total_mismatch: fewer than 6 entries: -1 | count | 6
+ *   - bad_cp_size, bad_rank: the tensor of another group or rank: 0 or 1 | value | wanted
+ *   - total_mismatch: rows below 0: 2 | value | 0; target rows that are not as many: 3 | value | source rows
+ *   - total_mismatch: n_send or n_recv neither 0 nor the rows: 4 or 5 | value | rows
+ *   - total_mismatch: another length than the header says: -1 | count | length, INT64_MAX if more
+ *   - split_mismatch: a split below 0 or beyond what its list has left: entry | value | rows left;
+ *     a list that ends too early: its last entry | value | the value that would complete it;
+ *     the rank does not receive from itself what it sends to itself: that output split | value | the input split
+ *   - bad_row: out of range, or there twice: entry | row | rows
+ *   - total_mismatch: an identity written out: 4 or 5 | value | 0
+ * What is accepted is a route's tensor in form, and exactly the one that its view describes. It needs memory for a bit a row
+ * if there are rows.
+ */
+CPR_API cpr_status cpr_flat_decode(const int64_t *flat, int64_t count, cpr_geometry geometry,
+                                   const cpr_allocator *allocator, cpr_flat_view *view, cpr_error *error);
+
+/*
+ * The route that a tensor stands for, once boundaries and layouts are known: builds the route of `request`, decodes the
+ * tensor, and takes it only if it is the tensor of that route. Fails as cpr_route_build, then as cpr_flat_decode, then with
+ *   - layout_mismatch: it is for the opposite direction: -1 | request->target | request->source
+ *   - divergent_metadata: it is not the tensor of the request: first entry that differs | its value | the right one
+ * The caller frees *route with cpr_route_free.
+ */
+CPR_API cpr_status cpr_flat_route(const int64_t *flat, int64_t count, const cpr_route_request *request,
+                                  const cpr_allocator *allocator, cpr_route **route, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Shapes: two views
+ *============================================================================*/
+
+/*
+ * The route of a rank between zigzag and contiguous as upstream's modules take it (Megatron-LM 6387). One object serves both
+ * directions: the source layout's index and split sizes send, the target layout's receive. Arriving rows are
+ * scattered by the target layout's index.
+ */
+typedef struct cpr_two_view {
+    cpr_geometry geometry; /* this and the digest are ours: whose route it is cannot be told from the lists */
+    uint64_t boundaries_digest;
+    int64_t rows;                    /* of the rank */
+    int64_t *zigzag_index;           /* `rows` local rows by peer; NULL: an identity */
+    int64_t *zigzag_split_sizes;     /* cp_size */
+    int64_t *contiguous_index;       /* as zigzag_index */
+    int64_t *contiguous_split_sizes; /* cp_size */
+    cpr_allocator allocator;
+} cpr_two_view;
+
+/*
+ * Makes it of a route in either direction; both give the same. bad_layout if the route is not between these two:
+ * 0 source, 1 target | the layout | one that would do. The caller frees *view with cpr_two_view_free.
+ */
+CPR_API cpr_status cpr_two_view_make(const cpr_route *route, const cpr_allocator *allocator,
+                                     cpr_two_view **view, cpr_error *error);
+
+/* NULL is allowed. */
+CPR_API void cpr_two_view_free(cpr_two_view *view);
+
+/*==============================================================================
+ * MARK: - Shapes: tensor and context parallel in one exchange
+ *============================================================================*/
+
+/*
+ * Sequence parallelism cuts the local rows of every CP rank into tp_size equal windows; TP rank t holds window t. The logical
+ * rank cp_rank * tp_size + tp_rank is rank group_ranks[logical] of the group that exchanges.
+ */
+typedef struct cpr_tensor_ranks {
+    int64_t tp_size; /* 0 as 1 */
+    int64_t tp_rank;
+    const int64_t *group_ranks; /* a permutation of 0 .. cp_size * tp_size - 1; NULL: in order */
+} cpr_tensor_ranks;
+
+/*
+ * The route of one of cp_size * tp_size ranks, windows to windows, without a gather and a scatter around it (Megatron-LM
+ * 7545). request->geometry is the CP geometry, and tp->tp_size takes the place of request->tp_size. The route is one like any
+ * other, for a group of cp_size * tp_size ranks: its geometry is that group and the rank's place in it, peers are
+ * group ranks, rows count from the start of a window. Messages go by group rank; in a message rows ascend in the stream,
+ * which is the target's order too, as layouts must ascend. With tp_size 1 and ranks in order it is the
+ * plain route. boundaries_digest covers tp_size and group_ranks too.
+ *
+ * Fails as cpr_route_build, with these in between:
+ *   - bad_cp_size, after the geometry: the group is too large: -1 | cp_size * tp_size, INT64_MAX if more | CPR_CP_SIZE_MAX
+ *   - bad_rank, after that: no such TP rank: -1 | tp_rank | tp_size
+ *   - bad_layout, with the layouts: heads_then_tails, which does not ascend: 0 or 1 | layout | CPR_LAYOUT_COUNT
+ *   - not_divisible_cp_tp: -1 | rows of a CP rank | tp_size
+ *   - bad_rank, at last: group_ranks is no permutation: logical rank | group rank | ranks of the group
+ * O(entries + runs of the CP rank + cp_size * tp_size with group_ranks).
+ */
+CPR_API cpr_status cpr_route_build_fused(const cpr_route_request *request, const cpr_tensor_ranks *tp,
+                                         const cpr_allocator *allocator, cpr_route **route, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Shapes: chunks of one sequence (SBHD)
+ *============================================================================*/
+
+/* A chunk that stays together: number `chunk` of this rank goes to, or comes from, `peer`. */
+typedef struct cpr_chunk_move {
+    int64_t peer;
+    int64_t chunk; /* 0 or 1: rows chunk * chunk_rows and on */
+} cpr_chunk_move;
+
+/*
+ * A batch that is not packed is one sequence, of which zigzag and contiguous give every CP rank two equal chunks; under an
+ * even tp_size a window of those is (part of) a chunk, and every rank has one. Moves are in the order of messages. It is the
+ * route of the single sequence [0, rows], counted in chunks.
+ */
+typedef struct cpr_chunk_plan {
+    cpr_geometry geometry; /* of the group that exchanges, as in a fused route */
+    int64_t chunks;        /* of every rank: 2, or 1 under an even tp_size or in a group of one */
+    int64_t chunk_rows;
+    cpr_chunk_move send[2], recv[2];
+} cpr_chunk_plan;
+
+/*
+ * Plans without allocating or looking at rows: O(1), and O(cp_size * tp_size) with group_ranks. Any layout will do, because
+ * of one sequence there are but these two. Fails as cpr_route_build_fused of a request with cu_seqlens [0, rows], but for
+ * heads_then_tails; decreasing: 1 | rows | 0 for rows below 0; and not_divisible_cp_tp: -1 | tp_size | 2 if tp_size is odd and
+ * above 1.
+ */
+CPR_API cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, const cpr_tensor_ranks *tp,
+                                       cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
+                                       cpr_chunk_plan *plan, cpr_error *error);
 
 /*==============================================================================
  * MARK: - Text and JSON
