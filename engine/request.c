@@ -48,8 +48,11 @@ static cpr_status check_readable(const cpr_cu_seqlens *cu_seqlens, cpr_error *er
     return CPR_OK;
 }
 
-static cpr_status check_boundaries(const cpr_cu_seqlens *cu_seqlens, int64_t *total_tokens,
+cpr_status cpr_boundaries_validate(const cpr_cu_seqlens *cu_seqlens, int64_t *total_tokens,
                                    cpr_error *error) {
+    if (check_readable(cu_seqlens, error) != CPR_OK) {
+        return error->status;
+    }
     int64_t before = cpr_cu_entry(cu_seqlens, 0);
     if (before != 0) {
         return cpr_fail(error, CPR_NONZERO_START, 0, before, 0);
@@ -109,8 +112,7 @@ cpr_status cpr_request_validate(const cpr_route_request *request, int64_t *total
     int64_t total = 0;
     if (cpr_geometry_validate(request->geometry, error) != CPR_OK ||
         cpr_layouts_validate(request->source, request->target, error) != CPR_OK ||
-        check_readable(&request->cu_seqlens, error) != CPR_OK ||
-        check_boundaries(&request->cu_seqlens, &total, error) != CPR_OK) {
+        cpr_boundaries_validate(&request->cu_seqlens, &total, error) != CPR_OK) {
         return error->status;
     }
     if (request->rows != CPR_ROWS_UNCHECKED && request->rows != total) {

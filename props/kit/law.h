@@ -10,6 +10,7 @@
 #define CPROUTE_PROPS_LAW_H
 
 #include "route_case.h"
+#include "tensor_case.h"
 #include <stdio.h>
 
 typedef enum outcome { LAW_PASSED, LAW_FAILED, LAW_NOT_APPLICABLE } outcome;
@@ -42,6 +43,7 @@ typedef struct family {
     void (*write_text)(FILE *out, const void *subject, const char *law, const char *note); /* one line */
 } family;
 extern const family route_family;
+extern const family tensor_family;
 
 typedef struct law {
     const char *id; /* as in laws.def and file names: letters, digits and _ */

@@ -377,7 +377,8 @@ typedef struct cpr_shard {
  * sources[r] belong to rank r; targets[r].data receives its rows, and targets[r].layout is set on success.
  * Sources and targets must not overlap. Everything is checked before a byte moves, in this order:
  *   - bad_rank: routes[r] is not the route of rank r of `cp_size`: r | its cp_rank | r
- *   - divergent_metadata: the routes differ in layouts, tokens or boundaries
+ *   - divergent_metadata: the routes differ in layouts, tokens or boundaries, as cpr_digests_check finds; or, after
+ *     split_mismatch, in the runs of a message
  *   - split_mismatch: what a sends to b is not what b receives from a: a * cp_size + b | rows sent | rows received
  *   - layout_mismatch: sources[r].layout is not the routes' source: r | it | the source
  *   - total_mismatch: a shard's rows are not the route's: r | its rows | rows of the route
@@ -386,6 +387,16 @@ typedef struct cpr_shard {
 CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_size, size_t row_bytes,
                                      const cpr_shard *sources, cpr_shard *targets,
                                      const cpr_allocator *allocator, cpr_error *error);
+
+/*
+ * A fingerprint of all that must be equal on all ranks: layouts, group, tokens, boundaries. Ranks gather the digests of all
+ * before the first exchange, which no rank may enter if cpr_digests_check refuses them; so each learns of a difference, and
+ * none is left waiting. NULL stands for a route that was refused: that rank takes part too, so the others learn of it.
+ */
+CPR_API uint64_t cpr_route_digest(const cpr_route *route);
+
+/* divergent_metadata unless all are equal: first rank that differs from rank 0 | its digest | that of rank 0. */
+CPR_API cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error);
 
 /* Copies the source rows into `message` in sending order. Both hold route->send.rows rows. */
 CPR_API void cpr_pack(const cpr_route *route, size_t row_bytes, const void *source, void *message);
@@ -559,6 +570,123 @@ typedef struct cpr_chunk_plan {
 CPR_API cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, const cpr_tensor_ranks *tp,
                                        cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
                                        cpr_chunk_plan *plan, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Shapes: padding
+ *============================================================================*/
+
+/*
+ * Two boundaries of the same sequences. The padded ones are routed; of sequence i only its first tokens, as many as `real`
+ * says, are real, the others are padding. Sequences that `real` does not reach have no real token. With real.count 0 all
+ * tokens are real. Padded tokens are numbered by the padded boundaries, real tokens by the real ones.
+ */
+typedef struct cpr_padding {
+    cpr_cu_seqlens padded;
+    cpr_cu_seqlens real;
+} cpr_padding;
+
+/* Do they go together? Fails as a request does for the padded ones, then for the real ones, from dtype to decreasing; then
+ * total_mismatch: a sequence has more real tokens than it has tokens: sequence | real length | padded length. */
+CPR_API cpr_status cpr_padding_check(const cpr_padding *padding, cpr_error *error);
+
+/* The boundaries of the same sequences, each lengthened to a multiple of `multiple`, which must be above 0 (overflow: -1 |
+ * multiple | 1). `padded` holds real->count entries (total_mismatch: -1 | count | real->count). Fails as a request does, or with
+ * overflow: entry | INT64_MAX | INT64_MAX. */
+CPR_API cpr_status cpr_pad_cu_seqlens(const cpr_cu_seqlens *real, int64_t multiple, int64_t *padded,
+                                      int64_t count, cpr_error *error);
+
+/*
+ * Which token is which: real_of_padded[t] is the real token that padded token t is, or -1; padded_of_real is the other
+ * direction. Either may be NULL with count 0. Fails as cpr_padding_check, or with total_mismatch: 0 the first, 1 the second
+ * list | its count | tokens.
+ */
+CPR_API cpr_status cpr_padding_map(const cpr_padding *padding, int64_t *real_of_padded, int64_t padded_count,
+                                   int64_t *padded_of_real, int64_t real_count, cpr_error *error);
+
+/*
+ * The rows that a layout of the padded boundaries gives to geometry.cp_rank, and what is real of them. Each fails as
+ * cpr_layout_intervals, then as cpr_padding_check; lists must have an entry for every local row (total_mismatch: -1 |
+ * count | rows).
+ *   - cpr_real_rows: how many of them are real. O(entries + intervals).
+ *   - cpr_real_tokens: the real token of every row, or -1
+ *   - cpr_successors: the padded number of the next real token of the same sequence for every row, or -1
+ */
+CPR_API cpr_status cpr_real_rows(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                                 const cpr_allocator *allocator, int64_t *real_rows, cpr_error *error);
+CPR_API cpr_status cpr_real_tokens(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                                   const cpr_allocator *allocator, int64_t *tokens, int64_t count,
+                                   cpr_error *error);
+CPR_API cpr_status cpr_successors(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                                  const cpr_allocator *allocator, int64_t *successors, int64_t count,
+                                  cpr_error *error);
+
+/* How many of a rank's rows lie before each boundary; count must be cu_seqlens->count (total_mismatch: -1 | count | entries).
+ * Fails as cpr_layout_intervals. O(entries + intervals). */
+CPR_API cpr_status cpr_local_offsets(const cpr_cu_seqlens *cu_seqlens, cpr_geometry geometry,
+                                     cpr_layout layout, const cpr_allocator *allocator, int64_t *offsets,
+                                     int64_t count, cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Shapes: a plan that pads
+ *============================================================================*/
+
+/*
+ * Between contiguous rows of a packed buffer whose lengths are divisible by nothing, and zigzag rows of the same sequences,
+ * each padded to a multiple of 2 * cp_size (Megatron-LM 6764). The two shards of a rank need not be equally long. From
+ * contiguous to zigzag, padding comes out zero; from zigzag to contiguous, it is left behind. One plan serves both
+ * directions, for in every message rows ascend in the stream. Also with one rank.
+ */
+typedef struct cpr_padded_plan {
+    cpr_geometry geometry;
+    int64_t contiguous_rows; /* of the rank */
+    int64_t zigzag_rows;     /* of the rank, padding included */
+    int32_t *padded_cu;      /* the second cu_seqlens */
+    int64_t entries;         /* of both cu_seqlens */
+    int64_t longest;         /* sequence, padded */
+    bool pads;               /* is there any padding */
+    uint64_t digest;         /* of what all ranks must have built it from */
+    cpr_run_list contiguous; /* by peer: local rows are source_row, the peer's zigzag rows are target_row */
+    cpr_run_list zigzag; /* by peer: local rows are target_row, the peer's contiguous rows are source_row */
+    cpr_allocator allocator;
+} cpr_padded_plan;
+
+/*
+ * Fails as a route from contiguous to contiguous does, but takes int32 only (dtype: -1 | dtype | CPR_INT32), and with
+ * overflow: entry | its padded value, INT64_MAX if more | INT32_MAX. The caller frees *plan with cpr_padded_plan_free.
+ * O(entries + runs).
+ */
+CPR_API cpr_status cpr_padded_plan_build(const cpr_cu_seqlens *cu_seqlens, int64_t rows,
+                                         cpr_geometry geometry, const cpr_allocator *allocator,
+                                         cpr_padded_plan **plan, cpr_error *error);
+
+/* NULL is allowed. */
+CPR_API void cpr_padded_plan_free(cpr_padded_plan *plan);
+
+/* `layout` below is the one of the two that this rank has, or is to get, its rows in; bad_layout otherwise: 0 | layout |
+ * CPR_CONTIGUOUS. */
+
+/* Rows exchanged with every rank: input splits if the rows are sent, output splits if they are received. count must be
+ * cp_size (split_mismatch: -1 | count | cp_size). */
+CPR_API cpr_status cpr_padded_splits(const cpr_padded_plan *plan, cpr_layout layout, int64_t *splits,
+                                     int64_t count, cpr_error *error);
+
+/* The local rows to send, by peer. Padding is not among them. count must be the rows of that list (total_mismatch: -1 | count |
+ * rows). */
+CPR_API cpr_status cpr_padded_send_rows(const cpr_padded_plan *plan, cpr_layout layout, int64_t *rows,
+                                        int64_t count, cpr_error *error);
+
+/* What to gather from the arrived rows: its number among them for every local row, and -1 for padding. count must be the local
+ * rows (total_mismatch: -1 | count | rows). */
+CPR_API cpr_status cpr_padded_gather_index(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
+                                           int64_t count, cpr_error *error);
+
+/* Copies the rows to send into `message`. */
+CPR_API void cpr_padded_pack(const cpr_padded_plan *plan, cpr_layout layout, size_t row_bytes,
+                             const void *source, void *message);
+
+/* Copies arrived rows from `message` to where they belong, and zeros to padding. */
+CPR_API void cpr_padded_receive(const cpr_padded_plan *plan, cpr_layout layout, size_t row_bytes,
+                                const void *message, void *target);
 
 /*==============================================================================
  * MARK: - Text and JSON
