@@ -55,6 +55,12 @@ typedef struct text_case {
     rank_numbers_list rank_cu, splits;
     bool shard_given, unshard_given;
     cpr_layout shard, unshard;
+    bool fused;
+    int64_t fused_tp;
+    bool order_given;
+    offsets order; /* group rank of every logical rank */
+    bool pad;      /* the case is about the plan that pads, not about the route */
+    rank_numbers_list flats, flat_forms;
     int64_t stride;
     uint64_t salt;
     const char *needs; /* static: what is missing to judge the case, NULL: nothing */
