@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
+.PHONY: all cache-guards check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -26,6 +26,10 @@ replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)
 	@build/asan/cproute replay corpus
 
+cache-guards: ## what guards of cached routes miss: write docs/cache-guards.md from runs
+	@$(call build,release,cache_guards)
+	@mkdir -p docs && build/release/cache_guards > docs/cache-guards.md.new && mv docs/cache-guards.md.new docs/cache-guards.md
+
 cover: ## coverage of the engine: HTML report, summary and gate
 	@$(PYTHON) ci/cover.py
 
@@ -44,7 +48,9 @@ lint: ## formatting, licences, headers as C and C++, cppcheck, man page
 	@$(PYTHON) ci/check.py lint
 
 format: ## clang-format on every C source
-	@bash -c 'source ci/toolchain.sh; git ls-files -co --exclude-standard "*.c" "*.h" | xargs "$$CLANG_FORMAT" -i'
+	@bash -c 'source ci/toolchain.sh; \
+	    test "$$CLANG_FORMAT" || { echo "clang-format-14 is missing: run ci/install-deps.sh" >&2; exit 2; }; \
+	    git ls-files -co --exclude-standard "*.c" "*.h" | xargs "$$CLANG_FORMAT" -i'
 
 clean: ## remove build/; findings/ stays
 	@rm -rf build
@@ -53,9 +59,15 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-10s %s\n' "$$name" "$$text"; done
 
-bench gpu:
+bench: ## what cached lookups cost
+	@$(call build,bench,bench_cache)
+	@build/bench/bench_cache
+
+gpu:
 	@echo "make $@: this tree has no $@ part yet; make help lists what there is" >&2; exit 2
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.
-build = test -f build/$(1)/build.ninja || cmake --preset $(1) >/dev/null && \
+build = for tool in cmake ninja; do \
+    command -v $$tool >/dev/null || { echo "$$tool is missing: run ci/install-deps.sh" >&2; exit 2; }; done; \
+    test -f build/$(1)/build.ninja || cmake --preset $(1) >/dev/null && \
     cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))

@@ -649,6 +649,7 @@ static const struct {
     void (*judge)(const route_case *c, const engine_under_test *engine, verdict *v);
 } judges[] = {
 #define OF_route(id)             {#id, judge_##id},
+#define OF_cache(id)             /* test_cache_alarms.c */
 #define OF_tensor(id)            /* test_tensor_alarms.c */
 #define LAW(id, family, meaning) OF_##family(id)
 #include "laws/laws.def"

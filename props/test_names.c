@@ -138,6 +138,7 @@ static void errors_read_as_sentences(void **state) {
         {{CPR_OK, -1, 0, 0}, "no error"},
         {{CPR_BAD_CP_SIZE, -1, 0, 1}, "the number of ranks is out of range: cp_size 0, limit 1"},
         {{CPR_BAD_RANK, -1, 2, 2}, "the rank is not one of the group: cp_rank 2, cp_size 2"},
+        {{CPR_BAD_RANK, 0, 1, 0}, "it is that of another rank or group: number 0, rank 1, expected 0"},
         {{CPR_BAD_RANK, 1, 0, 1}, "it is that of another rank or group: number 1, rank 0, expected 1"},
         {{CPR_BAD_CP_SIZE, 0, 3, 4}, "it is that of another group: number 0, cp_size 3, expected 4"},
         {{CPR_BAD_ROW, 16, 9, 8}, "a row is out of range or there twice: entry 16, row 9, rows 8"},

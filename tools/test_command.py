@@ -178,7 +178,8 @@ TABLE = [
     (("explain", *PACK, "--rank", "0"), GOOD, re.compile("interval +per-token +definition"), "", ""),
     (("explain", "--cu", "0,6", "--cp", "2", "--rank", "0"), GOOD, re.compile("(not_divisible_2cp +){2}"), "", ""),
     (("explain", "--cu", f"0,{2**40}", "--cp", "2", "--rank", "0"), GOOD, re.compile("too many tokens to list"), "", ""),
-    (("explain",), WRONG_USE, "", "--cu is missing", ""),
+    (("explain",), WRONG_USE, "", "a case is missing: FILE, or --cu and --cp", ""),
+    (("explain", "--cp", "2"), WRONG_USE, "", "--cu is missing", ""),
     (("explain", "a.jsonl", "--cu", "0"), WRONG_USE, "", "not both", ""),
     (("explain", "/does/not/exist.jsonl"), WRONG_USE, "", "No such file", ""),
     (("explain", "--law", "no_such_law", "x"), WRONG_USE, "", "no law 'no_such_law'", ""),
@@ -286,13 +287,14 @@ def replay_of(folder, name, text, *options):
 
 def test_replay_counts(folder):
     result = replay_of(folder, "a.jsonl", case(id="good") + "\n" + case(id="bad", expect="error:decreasing") +
-                       case(id="later", ops=[{"op": "cap", "n": 1}]))
+                       case(id="cached", ops=[{"op": "cap", "n": 1}, {"op": "new", "t": "A", "data": [0, 8]},
+                                               {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"}]))
     assert result.code == REFUSED
-    assert result.out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+    assert result.out.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
     assert re.search(r"(?m)a\.jsonl:3 bad: ", result.out)
     assert len(result.out.splitlines()) == 2
     verbose = cproute("replay", "--verbose", os.path.join(folder, "a.jsonl")).out
-    assert "good: passed" in verbose and "later: skipped: needs the validity cache" in verbose
+    assert "good: passed" in verbose and "cached: passed" in verbose
 
 
 def test_replay_mistakes(folder):
@@ -457,6 +459,14 @@ def test_seeds(folder):
     assert "definition" in cproute("explain", "--law", "equivalence", path).out
     assert cproute("seeds", "--out", out, write(folder, "cases/a.jsonl", "{")).code == REFUSED
     assert cproute("seeds", "--out", "/dev/null/x", write(folder, "cases/a.jsonl", case())).code == REFUSED
+
+
+def test_explain_cache_script(folder):
+    path = write(folder, "a.jsonl", case(id="stale", ops=[
+        {"op": "new", "t": "A", "data": [0, 4, 12]}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"},
+        {"op": "raw_write", "t": "A", "i": 1, "v": 8}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "hit"}]))
+    out = cproute("explain", path + ":stale").out
+    assert "STALE" in out and "cproute content" in out and out.splitlines()[-1].split()[-1] == "miss"
 
 
 def test_explain_file(folder):
