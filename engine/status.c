@@ -31,7 +31,7 @@ static const status_words WORDS[] = {
     {CPR_EMPTY_CU_SEQLENS, "empty_cu_seqlens", "cu_seqlens has no entry", NULL, "entries", "at least"},
     {CPR_NONZERO_START, "nonzero_start", "cu_seqlens does not start at 0", "entry", "value", "expected"},
     {CPR_DECREASING, "decreasing", "cu_seqlens decreases", "entry", "value", "entry before it"},
-    {CPR_TOTAL_MISMATCH, "total_mismatch", "the row count disagrees with the boundaries", "rank", "rows",
+    {CPR_TOTAL_MISMATCH, "total_mismatch", "the row count disagrees with the boundaries", "number", "rows",
      "expected"},
     {CPR_NOT_DIVISIBLE_2CP, "not_divisible_2cp", "a length is not divisible by twice the number of ranks",
      "sequence", "length", "2 * cp_size"},

@@ -4,7 +4,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MAX_RANKS = 4, MAX_ROWS = 8, MAX_EDITS = 3, MAX_CUT = 31, EXTRA_ENTRIES = 3, HEADER = 6 };
+enum {
+    MAX_RANKS = 4,
+    MAX_ROWS = 8,
+    MAX_EDITS = 3,
+    MAX_CUT = 31,
+    ANY_NUMBERS = 7, /* the one choice out of 0 .. ANY_NUMBERS that is not a tensor in form */
+    HEADER = 6
+};
 
 /*==============================================================================
  * MARK: - Drawing
@@ -75,10 +82,9 @@ static void draw_edit(choices *from, tensor_case *c) {
                                      9,
                                      INT64_MAX - 6,
                                      INT64_C(1) << 62};
-    const int64_t at = (int64_t)choose(from, TENSOR_MAX_ENTRIES - 1);
+    const int64_t at = (int64_t)choose(from, (uint64_t)c->count - 1);
     const int64_t value = values[choose(from, sizeof values / sizeof *values - 1)];
-    if (at < c->count)
-        c->entries[at] = value;
+    c->entries[at] = value;
 }
 
 static void draw_numbers(choices *from, tensor_case *c) {
@@ -89,9 +95,9 @@ static void draw_numbers(choices *from, tensor_case *c) {
 static void draw_edits(choices *from, tensor_case *c) {
     for (uint64_t left = choose(from, MAX_EDITS); left > 0; left--)
         draw_edit(from, c);
-    const int64_t cut = (int64_t)choose(from, MAX_CUT);
+    const int64_t cut = choose(from, 3) == 3 ? (int64_t)choose(from, MAX_CUT) : 0;
     c->count -= cut < c->count ? cut : c->count;
-    for (uint64_t left = choose(from, EXTRA_ENTRIES); left > 0; left--)
+    if (choose(from, 3) == 3)
         append(c, 0);
 }
 
@@ -99,14 +105,28 @@ void tensor_case_draw(choices *from, tensor_case *c) {
     c->geometry.cp_size = 1 + (int64_t)choose(from, MAX_RANKS - 1);
     c->geometry.cp_rank = (int64_t)choose(from, (uint64_t)c->geometry.cp_size - 1);
     c->count = 0;
-    enum { FORM_OUT_OF = 7 };
-    if (choose(from, FORM_OUT_OF) == FORM_OUT_OF) {
+    if (choose(from, ANY_NUMBERS) == ANY_NUMBERS) {
         draw_numbers(from, c);
         return;
     }
     draw_form(from, c);
     if (choose(from, 2) != 0)
         draw_edits(from, c);
+}
+
+bool tensor_case_encode(const tensor_case *c, uint8_t *bytes, size_t capacity, size_t *length) {
+    const size_t wanted = 4 + 8 * (size_t)c->count;
+    if (c->geometry.cp_size > MAX_RANKS || c->count > TENSOR_MAX_ENTRIES || wanted > capacity)
+        return false;
+    *length = wanted;
+    *bytes++ = (uint8_t)(c->geometry.cp_size - 1);
+    *bytes++ = (uint8_t)c->geometry.cp_rank;
+    *bytes++ = ANY_NUMBERS;
+    *bytes++ = (uint8_t)c->count;
+    for (int64_t i = 0; i < c->count; i++)
+        for (unsigned shift = 64; shift > 0; shift -= 8)
+            *bytes++ = (uint8_t)((uint64_t)c->entries[i] >> (shift - 8));
+    return true;
 }
 
 /*==============================================================================
@@ -206,7 +226,10 @@ void tensor_case_show(FILE *out, const tensor_case *c) {
             c->geometry.cp_rank, c->geometry.cp_size);
     for (int64_t i = 0; i < c->count; i++)
         fprintf(out, "%s%" PRId64, i % 12 == 0 ? "\n  " : " ", c->entries[i]);
-    fputs("\n\n", out);
+    const cpr_error answer = flat_expected(c->entries, c->count, c->geometry);
+    char text[200];
+    cpr_error_format(&answer, text, sizeof text);
+    fprintf(out, "\n\n%s: %s\n", cpr_status_name(answer.status), text);
 }
 
 static uint64_t hash_of(const tensor_case *c) {

@@ -21,6 +21,9 @@ typedef struct tensor_case {
 /* Total: every stream of choices makes a case. */
 void tensor_case_draw(choices *choices, tensor_case *c);
 
+/* The bytes that draw it, as any numbers. False where there are none: text cases may be larger. */
+bool tensor_case_encode(const tensor_case *c, uint8_t *bytes, size_t capacity, size_t *length);
+
 /* What a decoder must answer, from the rules and their order, and from nothing that the engine says. The geometry is legal.
  * CPR_NO_MEMORY: this function has none. */
 cpr_error flat_expected(const int64_t *flat, int64_t count, cpr_geometry geometry);
