@@ -74,7 +74,7 @@ static void a_case_is_the_same_as_text(void **state) {
             fail_msg("%s", mistake);
         verdict v;
         const law *broken;
-        text_case_judge(&text, &v, &broken, NULL);
+        text_case_judge(&text, NULL, &v, &broken, NULL);
         if (v.outcome != LAW_PASSED)
             fail_msg("%s%s: %s", line, v.reason, v.details);
         text_case_free(&text);
