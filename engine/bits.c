@@ -7,9 +7,6 @@
 
 bool cpr_bits_begin(cpr_bits *bits, int64_t count, const cpr_allocator *allocator) {
     *bits = (cpr_bits){.word_count = count / 64 + (count % 64 != 0), .allocator = allocator};
-    if (bits->word_count == 0) {
-        return true;
-    }
     bits->words = cpr_allocate(allocator, bits->word_count, sizeof *bits->words);
     if (bits->words == NULL) {
         return false;

@@ -6,12 +6,12 @@
 #include "cproute/cproute.h"
 
 typedef struct cpr_bits {
-    uint64_t *words; /* NULL where there are no numbers */
+    uint64_t *words;
     int64_t word_count;
     const cpr_allocator *allocator;
 } cpr_bits;
 
-/* False without memory. */
+/* For count > 0. False without memory. */
 bool cpr_bits_begin(cpr_bits *bits, int64_t count, const cpr_allocator *allocator);
 void cpr_bits_end(cpr_bits *bits);
 
