@@ -14,6 +14,7 @@ import hashlib
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,8 @@ import tree
 PROGRESS_EVERY_SECONDS = 5
 SHORTEST_RUN_SECONDS = 0.5
 OVERHEAD_OF_A_RUN_SECONDS = 0.15
-MOST_FINDINGS_OF_A_LAW = 5
+# A law that failed so often has no further turn.
+MOST_FAILURES_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
 CANARY_SECONDS = 10
 RECENT_BYTES = 16384
@@ -95,7 +97,8 @@ class Run:
             return file.read()
 
     def numbers(self):
-        """{"cases":, "edges":, "new":} so far, and the "seconds" since the start when the fuzzer said so."""
+        """{"cases":, "edges":, "new":} so far, and the "seconds" since the start when the fuzzer said so; while it runs,
+        "crashes" that it saved and that nobody has judged yet, if it goes on after one."""
         raise NotImplementedError
 
     def failing_inputs(self):
@@ -138,8 +141,11 @@ class Tally:
         self.edges = max(self.edges, numbers["edges"])
         self.stability = numbers.get("stability") or self.stability
 
+    def rested(self):
+        return self.failures >= MOST_FAILURES_OF_A_LAW
+
     def exhausted(self):
-        return self.broken or self.failures >= MOST_FINDINGS_OF_A_LAW
+        return self.broken or self.rested()
 
 
 class Finding:
@@ -275,13 +281,14 @@ class Campaign:
     def tell(self, tally, run=None):
         numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
         tally.see(numbers)
+        findings = len(tally.findings) + numbers.get("crashes", 0)
         cases = tally.cases + numbers["cases"]
         seconds = tally.seconds + numbers["seconds"]
         if not seconds:
             return
         stability = f"  stability {tally.stability}" if tally.stability else ""
         print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<12} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
-              f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {len(tally.findings):>3} findings{stability}",
+              f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {findings:>3} findings{stability}",
               flush=True)
 
     def findings(self):
@@ -290,8 +297,9 @@ class Campaign:
     def report(self):
         print(f"\n{'law':<14}{'seconds':>8}{'cases':>13}{'cases/s':>11}{'edges':>8}{'new':>7}{'findings':>10}")
         for tally in self.tallies.values():
+            rested = f"  rested after {tally.failures} failures" if tally.rested() else ""
             print(f"{tally.law:<14}{tally.seconds:>8.1f}{tally.cases:>13,}{tally.cases / max(tally.seconds, 0.1):>11,.0f}"
-                  f"{tally.edges:>8,}{tally.new:>7,}{len(tally.findings):>10}")
+                  f"{tally.edges:>8,}{tally.new:>7,}{len(tally.findings):>10}{rested}")
         for text in {tally.broken for tally in self.tallies.values() if tally.broken}:
             laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
             print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
@@ -337,7 +345,8 @@ def explain(finding, engine):
             why = f"shrinking took over {SHRINK_SECONDS} s"
         except tree.BuildFailed as failed:
             why = str(failed)
-    return f"  not shrunk: {why}\n  replay: {tree.relative(engine.binary(finding.law))} {tree.relative(finding.path)}"
+    words = [tree.relative(engine.binary(finding.law)), tree.relative(finding.path)]
+    return f"  not shrunk: {why}\n  replay: {shlex.join(words)}"
 
 
 def report_canary(seconds, engine):

@@ -142,7 +142,8 @@ class AflRun(campaign.Run):
             return int(stats.get(name, 0))
 
         if self.running():
-            return {"seconds": self.seconds(), **numbers_on_screen(self.log_text(), number("total_edges"))}
+            return {"seconds": self.seconds(), "crashes": len(inputs_in(os.path.join(self.folder, "crashes"))),
+                    **numbers_on_screen(self.log_text(), number("total_edges"))}
         return {
             "cases": number("execs_done"),
             "seconds": number("run_time"),

@@ -6,12 +6,13 @@
 #   ci/install-deps.sh --list     prints all packages and why they are needed
 #   ci/install-deps.sh --check    exit 0: nothing is missing, 1: something is (printed)
 #
-# Needs root, or sudo without a password; without either it prints the command to run and exits 2.
+# Needs root, or sudo without a password; without either it prints the command to run, by sudo or where there is
+# none by su, and exits 2.
 # Without pipefail: a reader such as grep -q that has seen enough is no failure of the writer.
 set -eu
 
 usage() {
-    sed -n '3,9s/^# \{0,1\}//p' "$0"
+    sed -n '3,10s/^# \{0,1\}//p' "$0"
 }
 
 # AFL++'s passes work with one LLVM version alone: the one that the distribution's package depends on.
@@ -107,12 +108,21 @@ esac
 missing=$(missing_packages)
 [ -z "$missing" ] && exit 0
 
+# How a person without root's rights types a command that needs them.
+typed_as_root() {
+    if command -v sudo >/dev/null; then
+        echo "sudo sh -c '$*'"
+    else
+        echo "su -c '$*'"
+    fi
+}
+
 if ! may_install; then
     echo "install-deps: neither root nor sudo without a password. Run this, then try again:" >&2
-    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends" $missing >&2
+    echo "    $(typed_as_root "apt-get update && apt-get install -y --no-install-recommends" $missing)" >&2
     if [ -z "$(llvm_version)" ]; then
         echo "The package lists are empty: which LLVM AFL++ needs here (14 on Debian 12) is known after" >&2
-        echo "sudo apt-get update" >&2
+        typed_as_root "apt-get update" >&2
     fi
     exit 2
 fi

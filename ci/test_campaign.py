@@ -69,6 +69,25 @@ class CampaignTest(unittest.TestCase):
             fuzzing.run()
         return fuzzing, engine
 
+    def printed(self, act, *arguments):
+        out = io.StringIO()
+        explain = campaign.explain
+        campaign.explain = lambda finding, engine: ""
+        self.addCleanup(setattr, campaign, "explain", explain)
+        with contextlib.redirect_stdout(out):
+            act(*arguments)
+        return out.getvalue()
+
+    def test_crashes_of_a_run_count_while_it_runs(self):
+        fuzzing, _ = self.fuzz("sleep 60", seconds=0.5)
+        self.assertNotIn("rested", self.printed(fuzzing.report))
+
+        class Running:
+            def numbers(self):
+                return {"cases": 1, "edges": 1, "new": 0, "seconds": 1.0, "crashes": 3}
+
+        self.assertRegex(self.printed(fuzzing.tell, fuzzing.tallies["splits"], Running()), r" 3 findings$")
+
     def test_a_quiet_run_is_clean_and_every_law_has_its_turn(self):
         fuzzing, engine = self.fuzz("sleep 60", laws=("a", "b", "c"), seconds=2.5, jobs=2)
         self.assertTrue(fuzzing.clean())
@@ -81,8 +100,9 @@ class CampaignTest(unittest.TestCase):
 
     def test_equal_reasons_are_one_finding_and_the_law_rests_after_some(self):
         fuzzing, engine = self.fuzz(f"echo x > $1; echo '{FAILING}'; exit 77", seconds=5.0)
+        self.assertRegex(self.printed(fuzzing.report), r"(?m)^splits .* 1  rested after 5 failures$")
         self.assertEqual([finding.reason for finding in fuzzing.findings()], ["sums differ"])
-        self.assertEqual(len(engine.started), campaign.MOST_FINDINGS_OF_A_LAW)
+        self.assertEqual(len(engine.started), campaign.MOST_FAILURES_OF_A_LAW)
         self.assertFalse(fuzzing.clean())
 
     def test_a_finding_is_kept(self):
