@@ -5,6 +5,8 @@
 #include <xxhash.h>
 
 #include "cu_seqlens.h"
+#include "error.h"
+#include "tensor_ranks.h"
 
 enum { BLOCK_ENTRIES = 128 };
 
@@ -28,4 +30,59 @@ uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
     }
     XXH64_update(&state, block, filled * sizeof block[0]);
     return XXH64_digest(&state);
+}
+
+static bool is_in_order(const int64_t *group_ranks, int64_t count) {
+    for (int64_t logical = 0; group_ranks != NULL && logical < count; logical++) {
+        if (group_ranks[logical] != logical) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t cpr_grouped_digest(uint64_t boundaries_digest, int64_t cp_size, const cpr_tensor_ranks *tp) {
+    const int64_t tp_size = cpr_tp_size(tp);
+    const int64_t count = cp_size * tp_size;
+    uint64_t digest = boundaries_digest;
+    if (tp_size > 1) {
+        digest = XXH64(&tp_size, sizeof tp_size, digest);
+    }
+    if (!is_in_order(tp->group_ranks, count)) {
+        digest = XXH64(tp->group_ranks, (size_t)count * sizeof *tp->group_ranks, digest);
+    }
+    return digest;
+}
+
+uint64_t cpr_padded_digest(uint64_t boundaries_digest, int64_t cp_size) {
+    return XXH64(&cp_size, sizeof cp_size, boundaries_digest);
+}
+
+enum { DIGEST_OF_NONE = 0, DIGEST_INSTEAD_OF_NONE = 1 };
+
+uint64_t cpr_route_digest(const cpr_route *route) {
+    if (route == NULL) {
+        return DIGEST_OF_NONE;
+    }
+    const int64_t facts[] = {
+        (int)route->source,
+        (int)route->target,
+        route->geometry.cp_size,
+        route->total_tokens,
+        (int64_t)route->boundaries_digest,
+    };
+    const uint64_t digest = XXH64(facts, sizeof facts, 0);
+    return digest == DIGEST_OF_NONE ? DIGEST_INSTEAD_OF_NONE : digest;
+}
+
+cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error) {
+    cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    for (int64_t rank = 1; rank < count; rank++) {
+        if (digests[rank] != digests[0]) {
+            return cpr_fail(outcome, CPR_DIVERGENT_METADATA, rank, (int64_t)digests[rank],
+                            (int64_t)digests[0]);
+        }
+    }
+    return cpr_succeed(outcome);
 }

@@ -79,16 +79,11 @@ static cpr_status check_facts(const fact *facts, size_t count, int64_t rank, cpr
 }
 
 static cpr_status check_metadata(const exchange *x, cpr_error *error) {
-    const cpr_route *first = x->routes[0];
+    uint64_t digests[] = {cpr_route_digest(x->routes[0]), 0};
     for (int64_t r = 1; r < x->ranks; r++) {
-        const cpr_route *route = x->routes[r];
-        const fact facts[] = {
-            {(int)route->source, (int)first->source},
-            {(int)route->target, (int)first->target},
-            {route->total_tokens, first->total_tokens},
-            {(int64_t)route->boundaries_digest, (int64_t)first->boundaries_digest},
-        };
-        if (check_facts(facts, sizeof facts / sizeof facts[0], r, error) != CPR_OK) {
+        digests[1] = cpr_route_digest(x->routes[r]);
+        if (cpr_digests_check(digests, 2, error) != CPR_OK) {
+            error->index = r;
             return error->status;
         }
     }

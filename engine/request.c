@@ -9,7 +9,7 @@
 #include "error.h"
 #include "layout.h"
 
-static cpr_status check_geometry(cpr_geometry geometry, cpr_error *error) {
+cpr_status cpr_geometry_validate(cpr_geometry geometry, cpr_error *error) {
     if (geometry.cp_size < 1) {
         return cpr_fail(error, CPR_BAD_CP_SIZE, -1, geometry.cp_size, 1);
     }
@@ -22,7 +22,7 @@ static cpr_status check_geometry(cpr_geometry geometry, cpr_error *error) {
     return CPR_OK;
 }
 
-static cpr_status check_layouts(cpr_layout source, cpr_layout target, cpr_error *error) {
+cpr_status cpr_layouts_validate(cpr_layout source, cpr_layout target, cpr_error *error) {
     const int layouts[] = {(int)source, (int)target};
     for (int64_t i = 0; i < 2; i++) {
         if (layouts[i] < 0 || layouts[i] >= CPR_LAYOUT_COUNT) {
@@ -48,8 +48,11 @@ static cpr_status check_readable(const cpr_cu_seqlens *cu_seqlens, cpr_error *er
     return CPR_OK;
 }
 
-static cpr_status check_boundaries(const cpr_cu_seqlens *cu_seqlens, int64_t *total_tokens,
+cpr_status cpr_boundaries_validate(const cpr_cu_seqlens *cu_seqlens, int64_t *total_tokens,
                                    cpr_error *error) {
+    if (check_readable(cu_seqlens, error) != CPR_OK) {
+        return error->status;
+    }
     int64_t before = cpr_cu_entry(cu_seqlens, 0);
     if (before != 0) {
         return cpr_fail(error, CPR_NONZERO_START, 0, before, 0);
@@ -107,10 +110,9 @@ static cpr_status check_tensor_parallel(int64_t rows_of_rank, int64_t tp_size, c
 
 cpr_status cpr_request_validate(const cpr_route_request *request, int64_t *total_tokens, cpr_error *error) {
     int64_t total = 0;
-    if (check_geometry(request->geometry, error) != CPR_OK ||
-        check_layouts(request->source, request->target, error) != CPR_OK ||
-        check_readable(&request->cu_seqlens, error) != CPR_OK ||
-        check_boundaries(&request->cu_seqlens, &total, error) != CPR_OK) {
+    if (cpr_geometry_validate(request->geometry, error) != CPR_OK ||
+        cpr_layouts_validate(request->source, request->target, error) != CPR_OK ||
+        cpr_boundaries_validate(&request->cu_seqlens, &total, error) != CPR_OK) {
         return error->status;
     }
     if (request->rows != CPR_ROWS_UNCHECKED && request->rows != total) {

@@ -31,7 +31,7 @@ static const status_words WORDS[] = {
     {CPR_EMPTY_CU_SEQLENS, "empty_cu_seqlens", "cu_seqlens has no entry", NULL, "entries", "at least"},
     {CPR_NONZERO_START, "nonzero_start", "cu_seqlens does not start at 0", "entry", "value", "expected"},
     {CPR_DECREASING, "decreasing", "cu_seqlens decreases", "entry", "value", "entry before it"},
-    {CPR_TOTAL_MISMATCH, "total_mismatch", "the row count disagrees with the boundaries", "rank", "rows",
+    {CPR_TOTAL_MISMATCH, "total_mismatch", "the row count disagrees with the boundaries", "number", "rows",
      "expected"},
     {CPR_NOT_DIVISIBLE_2CP, "not_divisible_2cp", "a length is not divisible by twice the number of ranks",
      "sequence", "length", "2 * cp_size"},
@@ -48,15 +48,18 @@ static const status_words WORDS[] = {
      "expected"},
     {CPR_CAPTURE_LAYOUT_CHANGE, "capture_layout_change", "a captured graph was made with another route", NULL,
      NULL, NULL},
+    {CPR_BAD_ROW, "bad_row", "a row is out of range or there twice", "entry", "row", "rows"},
     {CPR_INTERNAL, "internal", "the library contradicts itself, please report it", "at", "got", "expected"},
 };
 enum { WORDS_COUNT = sizeof WORDS / sizeof WORDS[0] };
 
 static const status_words UNKNOWN = {CPR_INTERNAL, "unknown", "unknown status", "index", "got", "wanted"};
 
-/* Of a route among others in an exchange. */
-static const status_words NOT_OF_THIS_RANK = {
-    CPR_BAD_RANK, "bad_rank", "the route is that of another rank or group", "route", "cp_rank", "expected"};
+/* Of a route in an exchange, an entry of a tensor, or a rank in a permutation. */
+static const status_words NOT_OF_THIS_RANK = {CPR_BAD_RANK, "bad_rank", "it is that of another rank or group",
+                                              "number",     "rank",     "expected"};
+static const status_words NOT_OF_THIS_GROUP = {CPR_BAD_CP_SIZE, "bad_cp_size", "it is that of another group",
+                                               "number",        "cp_size",     "expected"};
 
 static const status_words *words_of(cpr_status status) {
     for (int i = 0; i < WORDS_COUNT; i++) {
@@ -97,9 +100,19 @@ static detail detail_of(const char *separator, const char *label, int64_t value)
     return d;
 }
 
+static const status_words *words_for(const cpr_error *error) {
+    const bool one_of_many = error->index != -1;
+    if (one_of_many && error->status == CPR_BAD_RANK) {
+        return &NOT_OF_THIS_RANK;
+    }
+    if (one_of_many && error->status == CPR_BAD_CP_SIZE) {
+        return &NOT_OF_THIS_GROUP;
+    }
+    return words_of(error->status);
+}
+
 int cpr_error_format(const cpr_error *error, char *text, size_t size) {
-    const bool one_of_many = error->status == CPR_BAD_RANK && error->index != -1;
-    const status_words *words = one_of_many ? &NOT_OF_THIS_RANK : words_of(error->status);
+    const status_words *words = words_for(error);
     const char *index_label = error->index == -1 ? NULL : words->index;
     const detail index = detail_of(": ", index_label, error->index);
     const detail got = detail_of(index_label == NULL ? ": " : ", ", words->got, error->got);

@@ -145,6 +145,7 @@ static const struct {
     void (*judge)(const cache_case *c, const cache_engine *engine, verdict *v);
 } judges[] = {
 #define OF_route(id)
+#define OF_tensor(id)
 #define OF_cache(id)             {#id, judge_##id},
 #define LAW(id, family, meaning) OF_##family(id)
 #include "laws/laws.def"

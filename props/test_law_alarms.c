@@ -343,6 +343,118 @@ static bool error_dump_without_index(int64_t rank, const cpr_error *error, cpr_w
     return cpr_error_dump_json(rank, &vague, write, context);
 }
 
+/* Shapes. */
+
+static cpr_status flat_encode_other_side(const cpr_route *route, int64_t *flat, int64_t count,
+                                         cpr_error *error) {
+    cpr_route swapped = *route;
+    swapped.send = route->recv;
+    swapped.recv = route->send;
+    return cpr_flat_encode(&swapped, flat, count, error);
+}
+
+/* As upstream's decoder: header and length are all that is looked at. */
+static cpr_status flat_decode_lenient(const int64_t *flat, int64_t count, cpr_geometry geometry,
+                                      const cpr_allocator *allocator, cpr_flat_view *view, cpr_error *error) {
+    const cpr_status status = cpr_flat_decode(flat, count, geometry, allocator, view, error);
+    if (status != CPR_SPLIT_MISMATCH && status != CPR_BAD_ROW)
+        return status;
+    *error = (cpr_error){CPR_OK, -1, 0, 0};
+    return CPR_OK;
+}
+
+static cpr_status flat_route_unchecked(const int64_t *flat, int64_t count, const cpr_route_request *request,
+                                       const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    cpr_flat_view view;
+    const cpr_status status = cpr_flat_decode(flat, count, request->geometry, allocator, &view, error);
+    return status != CPR_OK ? status : cpr_route_build(request, allocator, route, error);
+}
+
+/* Takes every route for one from zigzag to contiguous. */
+static cpr_status two_view_one_way(const cpr_route *route, const cpr_allocator *allocator,
+                                   cpr_two_view **view, cpr_error *error) {
+    cpr_route mistaken = *route;
+    if (route->source == CPR_CONTIGUOUS && route->target == CPR_ZIGZAG) {
+        mistaken.source = CPR_ZIGZAG;
+        mistaken.target = CPR_CONTIGUOUS;
+    }
+    return cpr_two_view_make(&mistaken, allocator, view, error);
+}
+
+static cpr_status build_fused_in_order(const cpr_route_request *request, const cpr_tensor_ranks *tp,
+                                       const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    cpr_tensor_ranks natural = *tp;
+    natural.group_ranks = NULL;
+    return cpr_route_build_fused(request, &natural, allocator, route, error);
+}
+
+/* The first window for every TP rank. */
+static cpr_status build_fused_first_window(const cpr_route_request *request, const cpr_tensor_ranks *tp,
+                                           const cpr_allocator *allocator, cpr_route **route,
+                                           cpr_error *error) {
+    cpr_tensor_ranks first = *tp;
+    first.tp_rank = tp->tp_rank > 0 && tp->tp_rank < tp->tp_size ? 0 : tp->tp_rank;
+    cpr_route *made = NULL;
+    const cpr_status status = cpr_route_build_fused(request, &first, allocator, &made, error);
+    if (status == CPR_OK) {
+        made->geometry.cp_rank += tp->tp_rank - first.tp_rank;
+        *route = made;
+    }
+    return status;
+}
+
+static cpr_status chunk_plan_backwards(int64_t rows, cpr_geometry geometry, const cpr_tensor_ranks *tp,
+                                       cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
+                                       cpr_chunk_plan *plan, cpr_error *error) {
+    const cpr_status status = cpr_chunk_plan_make(rows, geometry, tp, source, target, allocator, plan, error);
+    if (status == CPR_OK && plan->chunks == 2) {
+        const cpr_chunk_move first = plan->send[0];
+        plan->send[0] = plan->send[1];
+        plan->send[1] = first;
+    }
+    return status;
+}
+
+static cpr_status padded_gather_anything(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
+                                         int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_padded_gather_index(plan, layout, index, count, error);
+    for (int64_t i = 0; status == CPR_OK && i < count; i++)
+        index[i] = index[i] < 0 ? 0 : index[i];
+    return status;
+}
+
+/* Padding keeps what was in the buffer. */
+static void padded_receive_over(const cpr_padded_plan *plan, cpr_layout layout, size_t row_bytes,
+                                const void *message, void *target) {
+    cpr_padded_plan full = *plan;
+    full.contiguous_rows = plan->contiguous.rows;
+    full.zigzag_rows = plan->zigzag.rows;
+    cpr_padded_receive(&full, layout, row_bytes, message, target);
+}
+
+static cpr_status successors_of_stream(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                                       const cpr_allocator *allocator, int64_t *successors, int64_t count,
+                                       cpr_error *error) {
+    const cpr_padding all_real = {.padded = padding->padded};
+    return cpr_successors(&all_real, geometry, layout, allocator, successors, count, error);
+}
+
+static cpr_status real_tokens_padded(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                                     const cpr_allocator *allocator, int64_t *tokens, int64_t count,
+                                     cpr_error *error) {
+    const cpr_padding all_real = {.padded = padding->padded};
+    return cpr_real_tokens(&all_real, geometry, layout, allocator, tokens, count, error);
+}
+
+static uint64_t digest_of_boundaries(const cpr_route *route) {
+    return route ? route->boundaries_digest : 0;
+}
+
+static cpr_status digests_check_last(const uint64_t *digests, int64_t count, cpr_error *error) {
+    const uint64_t ends[] = {digests[0], digests[count - 1]};
+    return cpr_digests_check(ends, 2, error);
+}
+
 /*==============================================================================
  * MARK: - Alarms
  *============================================================================*/
@@ -451,6 +563,33 @@ static const planted alarms[] = {
     {.bug = "an error dumped without its index",
      .rest.error_dump = error_dump_without_index,
      .noticed_by = {"dump"}},
+    {.bug = "a flat tensor with its sides swapped",
+     .rest.flat_encode = flat_encode_other_side,
+     .noticed_by = {"flat_tensor"}},
+    {.bug = "splits and rows of a flat tensor believed",
+     .rest.flat_decode = flat_decode_lenient,
+     .noticed_by = {"flat_tensor"}},
+    {.bug = "a flat tensor taken for any route",
+     .rest.flat_route = flat_route_unchecked,
+     .noticed_by = {"flat_tensor"}},
+    {.bug = "two views for one direction", .rest.two_view = two_view_one_way, .noticed_by = {"two_view"}},
+    {.bug = "group order ignored", .rest.build_fused = build_fused_in_order, .noticed_by = {"fused"}},
+    {.bug = "the first window for every TP rank",
+     .rest.build_fused = build_fused_first_window,
+     .noticed_by = {"fused"}},
+    {.bug = "chunks sent backwards", .rest.chunk_plan = chunk_plan_backwards, .noticed_by = {"chunks"}},
+    {.bug = "any row gathered for padding",
+     .rest.padded_gather_index = padded_gather_anything,
+     .noticed_by = {"padded"}},
+    {.bug = "padding not zeroed", .rest.padded_receive = padded_receive_over, .noticed_by = {"padded"}},
+    {.bug = "padding has successors", .rest.successors = successors_of_stream, .noticed_by = {"real_rows"}},
+    {.bug = "padding counted among real tokens",
+     .rest.real_tokens = real_tokens_padded,
+     .noticed_by = {"real_rows"}},
+    {.bug = "layouts not in the digest", .rest.route_digest = digest_of_boundaries, .noticed_by = {"digest"}},
+    {.bug = "only the last digest compared",
+     .rest.digests_check = digests_check_last,
+     .noticed_by = {"digest"}},
 };
 enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
@@ -478,6 +617,19 @@ static engine_under_test plant(const planted *a) {
     PLANT(transport_check);
     PLANT(dump);
     PLANT(error_dump);
+    PLANT(route_digest);
+    PLANT(digests_check);
+    PLANT(flat_encode);
+    PLANT(flat_decode);
+    PLANT(flat_route);
+    PLANT(two_view);
+    PLANT(build_fused);
+    PLANT(chunk_plan);
+    PLANT(padded_plan);
+    PLANT(padded_gather_index);
+    PLANT(padded_receive);
+    PLANT(real_tokens);
+    PLANT(successors);
 #undef PLANT
     return engine;
 }
@@ -492,6 +644,7 @@ static const struct {
 } judges[] = {
 #define OF_route(id)             {#id, judge_##id},
 #define OF_cache(id)             /* test_cache_alarms.c */
+#define OF_tensor(id)            /* test_tensor_alarms.c */
 #define LAW(id, family, meaning) OF_##family(id)
 #include "laws/laws.def"
 #undef LAW

@@ -28,6 +28,13 @@ static const struct {
     {"determinism", &THREE_SLOTS, NULL},
     {"validation", &THREE_SLOTS, NULL},
     {"dump", &THREE_SLOTS, NULL},
+    {"flat_tensor", &THREE_SLOTS, NULL},
+    {"two_view", &THREE_SLOTS, NULL},
+    {"fused", &THREE_SLOTS, NULL},
+    {"chunks", &THREE_SLOTS, NULL},
+    {"padded", &THREE_SLOTS, NULL},
+    {"real_rows", &THREE_SLOTS, NULL},
+    {"digest", &THREE_SLOTS, NULL},
 };
 
 typedef struct exhaustion {

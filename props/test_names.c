@@ -28,6 +28,7 @@ static const struct {
     {CPR_DIVERGENT_METADATA, -916, "divergent_metadata"},
     {CPR_LAYOUT_MISMATCH, -917, "layout_mismatch"},
     {CPR_CAPTURE_LAYOUT_CHANGE, -918, "capture_layout_change"},
+    {CPR_BAD_ROW, -919, "bad_row"},
     {CPR_INTERNAL, -999, "internal"},
 };
 
@@ -137,10 +138,10 @@ static void errors_read_as_sentences(void **state) {
         {{CPR_OK, -1, 0, 0}, "no error"},
         {{CPR_BAD_CP_SIZE, -1, 0, 1}, "the number of ranks is out of range: cp_size 0, limit 1"},
         {{CPR_BAD_RANK, -1, 2, 2}, "the rank is not one of the group: cp_rank 2, cp_size 2"},
-        {{CPR_BAD_RANK, 0, 1, 0},
-         "the route is that of another rank or group: route 0, cp_rank 1, expected 0"},
-        {{CPR_BAD_RANK, 1, 0, 1},
-         "the route is that of another rank or group: route 1, cp_rank 0, expected 1"},
+        {{CPR_BAD_RANK, 0, 1, 0}, "it is that of another rank or group: number 0, rank 1, expected 0"},
+        {{CPR_BAD_RANK, 1, 0, 1}, "it is that of another rank or group: number 1, rank 0, expected 1"},
+        {{CPR_BAD_CP_SIZE, 0, 3, 4}, "it is that of another group: number 0, cp_size 3, expected 4"},
+        {{CPR_BAD_ROW, 16, 9, 8}, "a row is out of range or there twice: entry 16, row 9, rows 8"},
         {{CPR_DECREASING, 3, -1, 8}, "cu_seqlens decreases: entry 3, value -1, entry before it 8"},
         {{CPR_NOT_DIVISIBLE_2CP, 1, 10, 4},
          "a length is not divisible by twice the number of ranks: sequence 1, length 10, 2 * cp_size 4"},

@@ -317,6 +317,24 @@ static bool explain_subject(const law *l, const route_case *subject) {
     return agree;
 }
 
+/* Of a family without builders to set side by side: the case, and what its law says. */
+static bool explain_verdict(const law *l, const void *subject) {
+    verdict v;
+    law_judge(l, subject, &v);
+    l->family->show(stdout, subject, has_colour(stdout));
+    if (v.outcome == LAW_FAILED)
+        printf("law %s is broken: %s\n%s\n", l->id, v.reason, v.details);
+    else
+        printf("law %s holds\n", l->id);
+    return v.outcome != LAW_FAILED;
+}
+
+static bool explain_of_family(const law *l, const void *subject) {
+    if (l->family == &cache_family)
+        return explain_script(subject);
+    return l->family == &route_family ? explain_subject(l, subject) : explain_verdict(l, subject);
+}
+
 static int explain_bytes(const law *l, const char *path) {
     size_t length;
     char mistake[4600];
@@ -324,8 +342,7 @@ static int explain_bytes(const law *l, const char *path) {
     if (!bytes)
         return wrong_use(&explain_command, "%s", mistake);
     void *subject = subject_from_bytes(l, (const uint8_t *)bytes, length);
-    const bool agree =
-        subject && (l->family == &cache_family ? explain_script(subject) : explain_subject(l, subject));
+    const bool agree = subject && explain_of_family(l, subject);
     free(subject);
     free(bytes);
     return agree ? EXIT_GOOD : EXIT_FINDINGS;

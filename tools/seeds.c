@@ -43,6 +43,26 @@ static bool write_seed(const seeds *s, const law *l, const uint8_t *bytes, size_
     return good;
 }
 
+static void write_seeds(seeds *s, const family *kind, const uint8_t *bytes, size_t length) {
+    for (size_t i = 0; i < law_count && !s->failed; i++)
+        if (laws[i].family == kind && (!s->law || s->law == &laws[i]))
+            s->failed = !write_seed(s, &laws[i], bytes, length);
+}
+
+/* The flat tensors that a case hands over. */
+static void seeds_from_tensors(seeds *s, const rank_numbers_list *tensors, int64_t cp_size) {
+    uint8_t bytes[CHOICE_LOG_BYTES];
+    size_t length;
+    for (size_t i = 0; i < tensors->count; i++) {
+        const int64_list *list = &tensors->items[i].numbers.list;
+        tensor_case c = {.geometry = {cp_size, tensors->items[i].rank}, .count = list->count};
+        for (int64_t k = 0; k < list->count && k < TENSOR_MAX_ENTRIES; k++)
+            c.entries[k] = list->items[k];
+        if (tensor_case_encode(&c, bytes, sizeof bytes, &length))
+            write_seeds(s, &tensor_family, bytes, length);
+    }
+}
+
 static bool seed_from_case(void *context, const text_entry *entry) {
     seeds *s = context;
     uint8_t bytes[CHOICE_LOG_BYTES];
@@ -52,6 +72,8 @@ static bool seed_from_case(void *context, const text_entry *entry) {
         s->wrong++;
         return true;
     }
+    seeds_from_tensors(s, &entry->c->flats, entry->c->cp_size);
+    seeds_from_tensors(s, &entry->c->flat_forms, entry->c->cp_size);
     const cache_case *script = entry->c->cache;
     const family *kind = script ? &cache_family : &route_family;
     const bool encoded = script ? cache_case_encode(script, bytes, sizeof bytes, &length)
@@ -61,9 +83,7 @@ static bool seed_from_case(void *context, const text_entry *entry) {
         s->not_encoded++;
         return true;
     }
-    for (size_t i = 0; i < law_count && !s->failed; i++)
-        if (laws[i].family == kind && (!s->law || s->law == &laws[i]))
-            s->failed = !write_seed(s, &laws[i], bytes, length);
+    write_seeds(s, kind, bytes, length);
     s->written++;
     return !s->failed;
 }

@@ -512,6 +512,18 @@ def test_seeds(folder):
     assert cproute("seeds", "--out", "/dev/null/x", write(folder, "cases/a.jsonl", case())).code == REFUSED
 
 
+def test_flat_tensors(folder):
+    tensor = [1, 0, 2, 2, 2, 0, 2, 2, 0, 1]
+    path = write(folder, "a.jsonl", case(id="written", cu_seqlens=[0], cp_size=1, expect="error:total_mismatch",
+                                         ops=[{"op": "flat_form", "rank": 0, "t": tensor}]))
+    assert cproute("replay", path).code == GOOD
+    out = os.path.join(folder, "out")
+    assert cproute("seeds", "--out", out, "--law", "flat_decode", path).code == GOOD
+    seed = os.path.join(out, "flat_decode", os.listdir(os.path.join(out, "flat_decode"))[0])
+    assert "total_mismatch" in cproute("explain", "--law", "flat_decode", seed).out
+    assert cproute("replay", "--law", "flat_decode", seed).code == GOOD
+
+
 def test_explain_cache_script(folder):
     path = write(folder, "a.jsonl", case(id="stale", ops=[
         {"op": "new", "t": "A", "data": [0, 4, 12]}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"},

@@ -48,6 +48,25 @@ const family route_family = {.name = "route",
                              .show = show_route_case,
                              .write_text = write_route_case};
 
+static void draw_tensor_case(choices *from, void *subject) {
+    tensor_case_draw(from, subject);
+}
+
+static void show_tensor_case(FILE *out, const void *subject, bool colour) {
+    (void)colour;
+    tensor_case_show(out, subject);
+}
+
+static void write_tensor_case(FILE *out, const void *subject, const char *law_id, const char *note) {
+    tensor_case_write_text(out, subject, law_id, note);
+}
+
+const family tensor_family = {.name = "tensor",
+                              .size = sizeof(tensor_case),
+                              .draw = draw_tensor_case,
+                              .show = show_tensor_case,
+                              .write_text = write_tensor_case};
+
 /*==============================================================================
  * MARK: - Registry
  *============================================================================*/

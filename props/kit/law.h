@@ -11,6 +11,7 @@
 
 #include "cache_case.h"
 #include "route_case.h"
+#include "tensor_case.h"
 #include <stdio.h>
 
 typedef enum outcome { LAW_PASSED, LAW_FAILED, LAW_NOT_APPLICABLE } outcome;
@@ -42,7 +43,7 @@ typedef struct family {
     void (*show)(FILE *out, const void *subject, bool colour); /* a picture, within 80 columns */
     void (*write_text)(FILE *out, const void *subject, const char *law, const char *note); /* one line */
 } family;
-extern const family route_family, cache_family;
+extern const family route_family, cache_family, tensor_family;
 
 typedef struct law {
     const char *id; /* as in laws.def and file names: letters, digits and _ */

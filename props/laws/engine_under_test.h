@@ -35,6 +35,32 @@ typedef struct engine_under_test {
     cpr_status (*transport_check)(const cpr_route_request *request, int64_t row_width, int count_bits,
                                   const cpr_allocator *allocator, cpr_error *error);
     bool (*dump)(const cpr_route *route, cpr_dump_form form, cpr_write_fn write, void *context);
+    uint64_t (*route_digest)(const cpr_route *route);
+    cpr_status (*digests_check)(const uint64_t *digests, int64_t count, cpr_error *error);
+    cpr_status (*flat_encode)(const cpr_route *route, int64_t *flat, int64_t count, cpr_error *error);
+    cpr_status (*flat_decode)(const int64_t *flat, int64_t count, cpr_geometry geometry,
+                              const cpr_allocator *allocator, cpr_flat_view *view, cpr_error *error);
+    cpr_status (*flat_route)(const int64_t *flat, int64_t count, const cpr_route_request *request,
+                             const cpr_allocator *allocator, cpr_route **route, cpr_error *error);
+    cpr_status (*two_view)(const cpr_route *route, const cpr_allocator *allocator, cpr_two_view **view,
+                           cpr_error *error);
+    cpr_status (*build_fused)(const cpr_route_request *request, const cpr_tensor_ranks *tp,
+                              const cpr_allocator *allocator, cpr_route **route, cpr_error *error);
+    cpr_status (*chunk_plan)(int64_t rows, cpr_geometry geometry, const cpr_tensor_ranks *tp,
+                             cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
+                             cpr_chunk_plan *plan, cpr_error *error);
+    cpr_status (*padded_plan)(const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry,
+                              const cpr_allocator *allocator, cpr_padded_plan **plan, cpr_error *error);
+    cpr_status (*padded_gather_index)(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
+                                      int64_t count, cpr_error *error);
+    void (*padded_receive)(const cpr_padded_plan *plan, cpr_layout layout, size_t row_bytes,
+                           const void *message, void *target);
+    cpr_status (*real_tokens)(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                              const cpr_allocator *allocator, int64_t *tokens, int64_t count,
+                              cpr_error *error);
+    cpr_status (*successors)(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
+                             const cpr_allocator *allocator, int64_t *successors, int64_t count,
+                             cpr_error *error);
     bool (*error_dump)(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
 } engine_under_test;
 

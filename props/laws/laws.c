@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "laws.h"
 
-#define the_route_engine the_engine
+#define the_route_engine  the_engine
+#define the_tensor_engine the_engine
 
 #define LAW(id, family, meaning)                                                                             \
     void law_##id(const family##_case *c, verdict *v) {                                                      \

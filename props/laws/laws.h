@@ -11,7 +11,7 @@
 #include "engine_under_test.h"
 #include "kit/law.h"
 
-typedef engine_under_test route_engine;
+typedef engine_under_test route_engine, tensor_engine;
 
 #define LAW(id, family, meaning)                                                                             \
     void law_##id(const family##_case *c, verdict *v);                                                       \

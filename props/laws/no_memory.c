@@ -137,6 +137,83 @@ static attempt try_exchange(const trial *t, const cpr_allocator *allocator, verd
     return BROKE_THE_LAW;
 }
 
+/* The shape that an entry point makes of a route is judged by its own law; here it is made and freed. */
+static attempt finished(cpr_status status, const cpr_error *error, bool untouched, const char *what,
+                        verdict *v) {
+    if (status == CPR_OK)
+        return SUCCEEDED;
+    return untouched ? failed_properly(status, error, what, v) : touched(what, v);
+}
+
+static const cpr_route *own_route(const trial *t) {
+    return t->routes->routes[t->request->geometry.cp_rank];
+}
+
+static attempt try_flat(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    scratch s = {0};
+    int64_t count = 0;
+    cpr_error error;
+    cpr_flat_size(own_route(t), &count, NULL);
+    int64_t *flat = scratch_int64(&s, count);
+    cpr_route *route = NULL;
+    cpr_status status = flat ? t->engine->flat_encode(own_route(t), flat, count, &error) : CPR_OK;
+    if (flat && status == CPR_OK)
+        status = t->engine->flat_route(flat, count, t->request, allocator, &route, &error);
+    cpr_route_free(route);
+    scratch_free(&s);
+    return finished(status, &error, status == CPR_OK || !route, "flat_route", v);
+}
+
+static attempt try_two_view(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    cpr_two_view *view = NULL;
+    cpr_error error;
+    const cpr_status status = t->engine->two_view(own_route(t), allocator, &view, &error);
+    if (status == CPR_BAD_LAYOUT)
+        return SUCCEEDED;
+    cpr_two_view_free(status == CPR_OK ? view : NULL);
+    return finished(status, &error, status == CPR_OK || !view, "two_view", v);
+}
+
+/* With an order handed over, which is the natural one. */
+static attempt try_fused(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    int64_t order[RANKS_MAX];
+    for (int64_t i = 0; i < RANKS_MAX; i++)
+        order[i] = i;
+    const cpr_tensor_ranks tp = {.tp_size = 1, .group_ranks = order};
+    cpr_route *route = NULL;
+    cpr_error error;
+    const cpr_status status = t->engine->build_fused(t->request, &tp, allocator, &route, &error);
+    if (status == CPR_BAD_LAYOUT)
+        return SUCCEEDED;
+    cpr_route_free(status == CPR_OK ? route : NULL);
+    return finished(status, &error, status == CPR_OK || !route, "build_fused", v);
+}
+
+static attempt try_padded_plan(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    const int32_t total = (int32_t)own_route(t)->total_tokens;
+    const int32_t entries[] = {0, total / 3, total};
+    const cpr_cu_seqlens cu = cpr_cu_seqlens_int32(entries, 3);
+    const cpr_geometry geometry = t->request->geometry;
+    cpr_padded_plan *plan = NULL;
+    cpr_error error;
+    const cpr_status status = t->engine->padded_plan(&cu, total, geometry, allocator, &plan, &error);
+    cpr_padded_plan_free(status == CPR_OK ? plan : NULL);
+    return finished(status, &error, status == CPR_OK || !plan, "padded_plan", v);
+}
+
+static attempt try_successors(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    const cpr_padding padding = {.padded = t->request->cu_seqlens};
+    scratch s = {0};
+    int64_t *successors = scratch_int64(&s, own_route(t)->send.rows);
+    cpr_error error;
+    const cpr_status status =
+        successors ? t->engine->successors(&padding, t->request->geometry, t->request->source, allocator,
+                                           successors, own_route(t)->send.rows, &error)
+                   : CPR_OK;
+    scratch_free(&s);
+    return finished(status, &error, true, "successors", v);
+}
+
 static const struct {
     const char *name;
     try_fn *try;
@@ -148,6 +225,11 @@ static const struct {
     {"validate", try_validate},
     {"transport_check", try_transport_check},
     {"exchange_host", try_exchange},
+    {"flat_route", try_flat},
+    {"two_view", try_two_view},
+    {"build_fused", try_fused},
+    {"padded_plan", try_padded_plan},
+    {"successors", try_successors},
 };
 
 /* Allocation 1 fails, then 2, and so on, until the call needs no more of them. */

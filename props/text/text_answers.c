@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_answers.h"
+#include "text_shapes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,66 +111,8 @@ static bool contiguous_to_zigzag_rows(const question *q, int64_list *answer, cpr
     return side_answer(q, CPR_CONTIGUOUS, CPR_ZIGZAG, rows_of, answer, error);
 }
 
-/* The sequence of a token that lies within the boundaries: the last one that does not begin after it. */
-static int64_t sequence_of(const int64_list *cu, int64_t token) {
-    int64_t low = 0, high = cu->count - 1;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (cu->items[middle] <= token)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Where a sequence's real tokens end; sequences that the real offsets do not reach have none. */
-static int64_t real_end(const text_case *c, int64_t sequence) {
-    const int64_t *begins = c->cu.list.items;
-    if (!c->real_given)
-        return begins[sequence + 1];
-    if (sequence + 1 >= c->real.list.count)
-        return begins[sequence];
-    return begins[sequence] + c->real.list.items[sequence + 1] - c->real.list.items[sequence];
-}
-
-static bool real_rows_answer(const question *q, int64_list *answer, cpr_error *error) {
-    int64_list tokens = {0};
-    int64_t real = 0;
-    bool good = text_case_share(q->c, text_case_from(q->c), q->rank, &tokens, error) == CPR_OK;
-    for (int64_t i = 0; i < tokens.count; i++)
-        real += tokens.items[i] < real_end(q->c, sequence_of(&q->c->cu.list, tokens.items[i]));
-    int64_list_free(&tokens);
-    return good && append_all(answer, &real, 1, error);
-}
-
-/* The next real token of the same sequence, or -1, for every row. */
-static bool successor_answer(const question *q, int64_list *answer, cpr_error *error) {
-    int64_list tokens = {0};
-    bool good = text_case_share(q->c, text_case_from(q->c), q->rank, &tokens, error) == CPR_OK;
-    for (int64_t i = 0; i < tokens.count && good; i++) {
-        int64_t next = tokens.items[i] + 1;
-        if (next >= real_end(q->c, sequence_of(&q->c->cu.list, tokens.items[i])))
-            next = -1;
-        good = append_all(answer, &next, 1, error);
-    }
-    int64_list_free(&tokens);
-    return good;
-}
-
-/* Rows of the rank that lie before each boundary. */
-static bool local_offsets_answer(const question *q, int64_list *answer, cpr_error *error) {
-    int64_list tokens = {0};
-    const int64_list *cu = &q->c->cu.list;
-    bool good = text_case_share(q->c, text_case_from(q->c), q->rank, &tokens, error) == CPR_OK;
-    for (int64_t i = 0; i < cu->count && good; i++) {
-        int64_t before = 0;
-        for (int64_t k = 0; k < tokens.count; k++)
-            before += tokens.items[k] < cu->items[i];
-        good = append_all(answer, &before, 1, error);
-    }
-    int64_list_free(&tokens);
-    return good;
+static bool shape(const question *q, int64_list *answer, cpr_error *error) {
+    return text_shape_answer(q->c, (shape_answer)q->which, q->rank, answer, error);
 }
 
 enum { MAX_LISTED = 1 << 24 };
@@ -198,9 +141,28 @@ static const struct {
     {"identity", asked_identity, 0, true, BY_RUN},
     {"send_runs", asked_runs, CPR_SEND, true, BY_RUN},
     {"recv_runs", asked_runs, CPR_RECV, true, BY_RUN},
-    {"real_rows_per_rank", real_rows_answer, 0, false, BY_ROW},
-    {"successor", successor_answer, 0, false, BY_ROW},
-    {"local_offsets", local_offsets_answer, 0, false, BY_ROW},
+    {"real_rows_per_rank", shape, SHAPE_REAL_ROWS, false, BY_ROW},
+    {"real_tokens", shape, SHAPE_REAL_TOKENS, false, BY_ROW},
+    {"successor", shape, SHAPE_SUCCESSORS, false, BY_ROW},
+    {"local_offsets", shape, SHAPE_LOCAL_OFFSETS, false, BY_ROW},
+    {"flat", shape, SHAPE_FLAT, false, BY_ROW},
+    {"zigzag_index", shape, SHAPE_ZIGZAG_INDEX, false, BY_ROW},
+    {"zigzag_split_sizes", shape, SHAPE_ZIGZAG_SPLITS, false, BY_ROW},
+    {"contiguous_index", shape, SHAPE_CONTIGUOUS_INDEX, false, BY_ROW},
+    {"contiguous_split_sizes", shape, SHAPE_CONTIGUOUS_SPLITS, false, BY_ROW},
+    {"fused_send_rows", shape, SHAPE_FUSED_SEND_ROWS, false, BY_ROW},
+    {"fused_recv_rows", shape, SHAPE_FUSED_RECV_ROWS, false, BY_ROW},
+    {"fused_input_splits", shape, SHAPE_FUSED_INPUT_SPLITS, false, BY_RANK},
+    {"fused_output_splits", shape, SHAPE_FUSED_OUTPUT_SPLITS, false, BY_RANK},
+    {"chunk_send", shape, SHAPE_CHUNK_SEND, false, BY_RUN},
+    {"chunk_recv", shape, SHAPE_CHUNK_RECV, false, BY_RUN},
+    {"padded_cu", shape, SHAPE_PADDED_CU, false, BY_RUN},
+    {"pad_contiguous_splits", shape, SHAPE_PAD_CONTIGUOUS_SPLITS, false, BY_RANK},
+    {"pad_zigzag_splits", shape, SHAPE_PAD_ZIGZAG_SPLITS, false, BY_RANK},
+    {"pad_contiguous_rows", shape, SHAPE_PAD_CONTIGUOUS_ROWS, false, BY_ROW},
+    {"pad_zigzag_rows", shape, SHAPE_PAD_ZIGZAG_ROWS, false, BY_ROW},
+    {"pad_contiguous_gather", shape, SHAPE_PAD_CONTIGUOUS_GATHER, false, BY_ROW},
+    {"pad_zigzag_gather", shape, SHAPE_PAD_ZIGZAG_GATHER, false, BY_ROW},
 };
 enum { ANSWER_COUNT = sizeof answers / sizeof *answers };
 
@@ -237,10 +199,16 @@ static void judge_list(const char *name, const char *by, int64_t rank, const int
                  got->count, want->count);
 }
 
+static int64_t ranks_answered(const text_case *c, size_t which) {
+    return answers[which].answer == shape ? text_shape_ranks(c, (shape_answer)answers[which].which)
+                                          : c->cp_size;
+}
+
 /* An answer that lists rows or ranks cannot be asked of a case that has too many of them. */
 static bool is_listable(const text_case *c, size_t which) {
     bool by_rank = answers[which].size == BY_RANK;
-    int64_t listed = by_rank ? c->cp_size : text_case_tokens(c) / (c->cp_size > 0 ? c->cp_size : 1);
+    int64_t listed =
+        by_rank ? ranks_answered(c, which) : text_case_tokens(c) / (c->cp_size > 0 ? c->cp_size : 1);
     return answers[which].size == BY_RUN || listed <= MAX_LISTED;
 }
 
@@ -285,7 +253,7 @@ static void judge_answer(text_case *c, size_t which, json_t *value, verdict *v) 
     json_t *item;
     const char *key;
     if (json_is_array(value)) {
-        if ((int64_t)json_array_size(value) != c->cp_size) {
+        if ((int64_t)json_array_size(value) != ranks_answered(c, which)) {
             law_fail(v, "an answer is not for every rank", "%s has %zu entries", answers[which].name,
                      json_array_size(value));
             return;

@@ -269,6 +269,39 @@ static bool op_unshard(const reader *r, json_t *op) {
     return true;
 }
 
+static bool op_fused(const reader *r, json_t *op) {
+    const char *name;
+    json_int_t tp;
+    json_t *order = NULL;
+    if (!unpack(r, "ops", op, "{s:s, s:I, s?o}", "op", &name, "tp", &tp, "order", &order))
+        return false;
+    r->c->fused = true;
+    r->c->fused_tp = tp;
+    r->c->order_given = order != NULL;
+    if (tp < 1 || tp > CPR_CP_SIZE_MAX)
+        return mistaken(r, "ops: fused: tp is out of range");
+    return !order || (numbers(r, name, order, &r->c->order) &&
+                      (!r->c->order.fractions || mistaken(r, "ops: fused: whole numbers are wanted")));
+}
+
+static bool op_pad(const reader *r, json_t *op) {
+    return op_flag(r, op, &r->c->pad);
+}
+
+static bool op_tensor(const reader *r, json_t *op, rank_numbers_list *to) {
+    if (!op_rank_numbers(r, op, "t", to))
+        return false;
+    return !to->items[to->count - 1].numbers.fractions || mistaken(r, "ops: flat: whole numbers are wanted");
+}
+
+static bool op_flat(const reader *r, json_t *op) {
+    return op_tensor(r, op, &r->c->flats);
+}
+
+static bool op_flat_form(const reader *r, json_t *op) {
+    return op_tensor(r, op, &r->c->flat_forms);
+}
+
 static bool op_stride(const reader *r, json_t *op) {
     return op_integer(r, op, &r->c->stride) &&
            ((r->c->stride >= -64 && r->c->stride <= 64) || mistaken(r, "ops: stride: -64 to 64 are wanted"));
@@ -304,6 +337,10 @@ static const struct {
     {"splits", op_splits, true},
     {"shard", op_shard, false},
     {"unshard", op_unshard, false},
+    {"fused", op_fused, false},
+    {"pad", op_pad, false},
+    {"flat", op_flat, true},
+    {"flat_form", op_flat_form, true},
     {"stride", op_stride, false},
     {"salt", op_salt, false},
 };
@@ -396,6 +433,7 @@ bool text_case_parse(text_case *c, const char *line, size_t length, char *mistak
         .dtype = CPR_INT32,
         .device = CPR_CPU,
         .kv = OFFSETS_NONE,
+        .order = OFFSETS_NONE,
         .row_width = 1,
         .count_bits = 64,
         .stride = 1,
@@ -425,8 +463,11 @@ void text_case_free(text_case *c) {
     offsets_free(&c->cu);
     offsets_free(&c->real);
     offsets_free(&c->kv);
+    offsets_free(&c->order);
     rank_numbers_free(&c->rank_cu);
     rank_numbers_free(&c->splits);
+    rank_numbers_free(&c->flats);
+    rank_numbers_free(&c->flat_forms);
     free(c->cache);
     json_decref(c->object);
 }

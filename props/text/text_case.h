@@ -56,6 +56,12 @@ typedef struct text_case {
     rank_numbers_list rank_cu, splits;
     bool shard_given, unshard_given;
     cpr_layout shard, unshard;
+    bool fused;
+    int64_t fused_tp;
+    bool order_given;
+    offsets order; /* group rank of every logical rank */
+    bool pad;      /* the case is about the plan that pads, not about the route */
+    rank_numbers_list flats, flat_forms;
     int64_t stride;
     uint64_t salt;
     cache_case *cache; /* operations on tensors and a cache, in their order; NULL: there are none */

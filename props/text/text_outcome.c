@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_outcome.h"
+#include "text_shapes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -70,6 +71,10 @@ static bool make_request(const text_case *c, offsets *o, int64_t rows, int64_t r
     return offsets_hand_over(o, dtype, request, error);
 }
 
+bool text_case_request(text_case *c, int64_t rank, cpr_route_request *request, cpr_error *error) {
+    return make_request(c, &c->cu, text_case_rows(c, &c->cu), rank, request, error);
+}
+
 static cpr_status build_from(text_case *c, offsets *o, int64_t rows, int64_t rank, cpr_route **route,
                              cpr_error *error) {
     cpr_route_request request;
@@ -81,7 +86,7 @@ static cpr_status build_from(text_case *c, offsets *o, int64_t rows, int64_t ran
 cpr_status text_case_route(text_case *c, text_builder_fn *build, int64_t rank, cpr_layout from, cpr_layout to,
                            cpr_route **route, cpr_error *error) {
     cpr_route_request request;
-    if (!make_request(c, &c->cu, text_case_rows(c, &c->cu), rank, &request, error))
+    if (!text_case_request(c, rank, &request, error))
         return error->status;
     request.source = from;
     request.target = to;
@@ -307,7 +312,7 @@ static cpr_error transport_outcome(text_case *c, verdict *v) {
     for (size_t i = 0; i < ranks.count && i < 8; i++) {
         cpr_route_request request;
         cpr_error error;
-        if (make_request(c, &c->cu, text_case_rows(c, &c->cu), ranks.items[i], &request, &error))
+        if (text_case_request(c, ranks.items[i], &request, &error))
             cpr_transport_check(&request, c->row_width, (int)c->count_bits, NULL, &error);
         if (i == 0)
             first = error;
@@ -325,5 +330,5 @@ cpr_error text_case_outcome(text_case *c, verdict *v) {
     cpr_error error = NO_ERROR;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && error.status == CPR_OK; i++)
         error = steps[i](c, v);
-    return error;
+    return error.status == CPR_OK ? text_shapes_outcome(c) : error;
 }

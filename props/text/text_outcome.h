@@ -24,6 +24,9 @@ int64_t text_case_tokens(const text_case *c);
 /* May all tokens be listed, for all ranks? */
 bool text_case_is_enumerable(const text_case *c);
 
+/* The case's request for a rank. False with the error if its numbers do not fit its dtype. */
+bool text_case_request(text_case *c, int64_t rank, cpr_route_request *request, cpr_error *error);
+
 /* A route of the case's boundaries. Not const: the boundaries may be converted. */
 cpr_status text_case_route(text_case *c, text_builder_fn *build, int64_t rank, cpr_layout from, cpr_layout to,
                            cpr_route **route, cpr_error *error);

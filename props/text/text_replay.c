@@ -3,6 +3,7 @@
 #include "laws/cache_walk.h"
 #include "text_answers.h"
 #include "text_outcome.h"
+#include "text_shapes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,17 +91,16 @@ static void judge_expectation(const text_case *c, const cpr_error *got, verdict 
  *----------------------------------------------------------------------------*/
 
 static void judge_real(const text_case *c, verdict *v) {
-    const int64_list *real = &c->real.list, *padded = &c->cu.list;
+    const cpr_padding padding = text_case_padding(c);
+    cpr_error error;
     if (!c->real_given)
         return;
-    if (!real->count || real->items[0] != 0)
-        law_fail(v, "the real offsets do not begin with 0", "%" PRId64 " entries", real->count);
-    for (int64_t i = 1; i < real->count; i++) {
-        bool fits = i < padded->count && real->items[i] >= real->items[i - 1] &&
-                    real->items[i] - real->items[i - 1] <= padded->items[i] - padded->items[i - 1];
-        bool empty = i >= padded->count && real->items[i] == real->items[i - 1];
-        if (!fits && !empty)
-            law_fail(v, "the real offsets do not fit into the padded ones", "entry %" PRId64, i);
+    if (c->real.list.count == 0)
+        law_fail(v, "the real offsets do not fit the padded ones", "there are none");
+    else if (cpr_padding_check(&padding, &error) != CPR_OK) {
+        char text[128];
+        describe(&error, text, sizeof text);
+        law_fail(v, "the real offsets do not fit the padded ones", "%s", text);
     }
 }
 
@@ -114,44 +114,56 @@ static void judge_local_offsets(text_case *c, verdict *v) {
     if (!c->real_given || !cuts_every_sequence(text_case_from(c)) || !text_case_is_enumerable(c))
         return;
     for (size_t i = 0; i < ranks.count; i++) {
-        int64_list tokens = {0};
-        cpr_error error;
-        text_case_share(c, text_case_from(c), ranks.items[i], &tokens, &error);
-        for (int64_t k = 0; k < c->cu.list.count; k++) {
-            int64_t boundary = c->cu.list.items[k], before = 0;
-            for (int64_t t = 0; t < tokens.count; t++)
-                before += tokens.items[t] < boundary;
-            if (before != boundary / c->cp_size)
+        int64_list own = {0};
+        cpr_error error = {CPR_OK, -1, 0, 0};
+        if (!text_shape_answer(c, SHAPE_LOCAL_OFFSETS, ranks.items[i], &own, &error))
+            law_fail(v, "there are no local offsets", "%s", cpr_status_name(error.status));
+        for (int64_t k = 0; k < own.count; k++)
+            if (own.items[k] != c->cu.list.items[k] / c->cp_size)
                 law_fail(v, "local offsets are not the boundaries divided by P",
-                         "rank %" PRId64 " boundary %" PRId64 ": got %" PRId64, ranks.items[i], k, before);
-        }
-        int64_list_free(&tokens);
+                         "rank %" PRId64 " boundary %" PRId64 ": got %" PRId64, ranks.items[i], k,
+                         own.items[k]);
+        int64_list_free(&own);
     }
+}
+
+/* How often each token is the successor of a row of some rank. False if it cannot be asked. */
+static bool count_successors(text_case *c, unsigned char *named, verdict *v) {
+    bool good = true;
+    for (int64_t rank = 0; rank < c->cp_size && good; rank++) {
+        int64_list own = {0};
+        cpr_error error = {CPR_OK, -1, 0, 0};
+        good = text_shape_answer(c, SHAPE_SUCCESSORS, rank, &own, &error) ||
+               law_fail(v, "there are no successors", "%s", cpr_status_name(error.status));
+        for (int64_t i = 0; i < own.count && good; i++)
+            if (own.items[i] >= 0)
+                named[own.items[i]]++;
+        int64_list_free(&own);
+    }
+    return good;
 }
 
 /* Every real token but the first of a sequence is the successor of one row of one rank. */
 static void judge_successors(text_case *c, verdict *v) {
-    int64_t tokens = text_case_tokens(c);
-    if (!c->successor || !text_case_is_enumerable(c))
+    const cpr_padding padding = text_case_padding(c);
+    const int64_t tokens = text_case_tokens(c), *cu = c->cu.list.items;
+    if (!c->successor || !text_case_is_enumerable(c) || v->outcome == LAW_FAILED)
         return;
-    unsigned char *owners = calloc((size_t)tokens + 1, 1);
-    if (!owners) {
+    unsigned char *named = calloc((size_t)tokens + 1, 1);
+    int64_t *real_of = malloc(((size_t)tokens + 1) * sizeof *real_of);
+    if (!named || !real_of || cpr_padding_map(&padding, real_of, tokens, NULL, 0, NULL) != CPR_OK)
         law_fail(v, "out of memory", "%" PRId64 " tokens", tokens);
-        return;
-    }
-    for (int64_t rank = 0; rank < c->cp_size; rank++) {
-        int64_list share = {0};
-        cpr_error error;
-        text_case_share(c, text_case_from(c), rank, &share, &error);
-        for (int64_t i = 0; i < share.count; i++)
-            owners[share.items[i]]++;
-        int64_list_free(&share);
-    }
-    for (int64_t t = 0; t < tokens; t++)
-        if (owners[t] != 1)
-            law_fail(v, "a row has no successor, or several", "token %" PRId64 " has %d owners", t,
-                     owners[t]);
-    free(owners);
+    else if (count_successors(c, named, v))
+        for (int64_t t = 0, sequence = 0; t < tokens; t++) {
+            while (cu[sequence + 1] <= t)
+                sequence++;
+            const int wanted = real_of[t] >= 0 && t != cu[sequence];
+            if (named[t] != wanted)
+                law_fail(v, "a row has no successor, or several", "token %" PRId64 " is that of %d rows", t,
+                         named[t]);
+        }
+    free(named);
+    free(real_of);
 }
 
 /*------------------------------------------------------------------------------
@@ -249,19 +261,29 @@ static bool is_legal(text_case *c, int64_t rank) {
 
 bool text_case_for_laws(text_case *c, route_case *to) {
     int64_t rank = c->every_rank ? 0 : c->rank;
-    return fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
+    return !c->pad && fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
+}
+
+/* Why there is nothing in the case for laws of that family; NULL: there is. */
+static const char *not_about(const text_case *c, const family *kind) {
+    if (kind == &tensor_family)
+        return c->flats.count + c->flat_forms.count > 0 ? NULL : "the law is about flat tensors";
+    if (kind == &cache_family)
+        return c->cache ? NULL : "the law is about caches";
+    return c->cache ? "the law is not about caches" : NULL;
 }
 
 void text_case_judge(text_case *c, const law *only, verdict *v, const law **broken, route_case *subject) {
     *v = (verdict){.outcome = LAW_PASSED};
     *broken = NULL;
-    if (only && only->family != (c->cache ? &cache_family : &route_family)) {
-        law_skip(v, c->cache ? "the law is not about caches" : "the law is about caches");
+    const char *reason = only ? not_about(c, only->family) : NULL;
+    if (reason) {
+        law_skip(v, reason);
         return;
     }
-    cpr_error ending = judge_builders(c, v);
+    cpr_error ending = c->pad ? text_pad_outcome(c, v) : judge_builders(c, v);
     bool legal = ending.status == CPR_OK;
-    if (legal && v->outcome == LAW_PASSED) {
+    if (legal && v->outcome == LAW_PASSED && !c->pad) {
         ending = text_case_outcome(c, v);
         judge_real(c, v);
         judge_local_offsets(c, v);
@@ -275,6 +297,6 @@ void text_case_judge(text_case *c, const law *only, verdict *v, const law **brok
         text_case_judge_answers(c, v);
     if (v->outcome == LAW_PASSED && c->cache)
         judge_cache(c->cache, only, v, broken);
-    if (v->outcome == LAW_PASSED && subject)
+    if (v->outcome == LAW_PASSED && subject && !c->pad)
         judge_laws(c, only, legal, v, broken, subject);
 }
