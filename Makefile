@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
+.PHONY: all cache-guards check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -25,6 +25,10 @@ figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minu
 replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)
 	@build/asan/cproute replay corpus
+
+cache-guards: ## what guards of cached routes miss: write docs/cache-guards.md from runs
+	@$(call build,release,cache_guards)
+	@mkdir -p docs && build/release/cache_guards > docs/cache-guards.md.new && mv docs/cache-guards.md.new docs/cache-guards.md
 
 cover: ## coverage of the engine: HTML report, summary and gate
 	@$(PYTHON) ci/cover.py
@@ -53,7 +57,11 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-10s %s\n' "$$name" "$$text"; done
 
-bench gpu:
+bench: ## what cached lookups cost
+	@$(call build,bench,bench_cache)
+	@build/bench/bench_cache
+
+gpu:
 	@echo "make $@: this tree has no $@ part yet; make help lists what there is" >&2; exit 2
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.

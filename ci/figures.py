@@ -68,8 +68,9 @@ Written by `make figures`; do not edit. One core unless a line says otherwise.
 | commit | {commit} |
 | fuzz compiler | clang {llvm} |
 
-Speeds are medians of {runs} runs of {seconds} s each that start from all inputs there are: packs of up to 64 sequences,
-most of them with several. AFL++ runs with its CMPLOG companion, one instance, {afl_seconds} s.
+Speeds are medians of {runs} runs of {seconds} s each that start from all inputs there are: packs of up to 64 sequences.
+Those of libFuzzer are cases for each second of processor time. AFL++ runs {afl_seconds} s by the clock, one instance, with its
+CMPLOG companion.
 
 | figure | wanted | reached |
 | --- | --- | --- |

@@ -36,6 +36,7 @@ python3                 the scripts behind make check and make fuzz
 libcmocka-dev           unit tests
 libjansson-dev          reads the text corpus
 libxxhash-dev           names corpus files by content
+libbenchmark-dev        make bench
 clang-$v                the compiler of all instrumented builds
 llvm-$v                 llvm-cov, llvm-profdata, llvm-symbolizer
 libclang-rt-$v-dev      sanitizer runtimes

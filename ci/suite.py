@@ -9,11 +9,14 @@ import tree
 
 TAIL_LINES = 30
 
-# cmocka would take a crash for a failed test and swallow the report; these let the sanitizers have it first.
+# cmocka would take a crash for a failed test and swallow the report; handle_* let the sanitizers have it first. Tests ask for more
+# memory than there is, and want NULL.
 SANITIZER_ENVIRONMENT = {
-    "ASAN_OPTIONS": "handle_segv=2:handle_sigbus=2:handle_sigfpe=2:handle_sigill=2:detect_stack_use_after_return=1",
+    "ASAN_OPTIONS": "handle_segv=2:handle_sigbus=2:handle_sigfpe=2:handle_sigill=2:detect_stack_use_after_return=1"
+                    ":allocator_may_return_null=1",
+    "MSAN_OPTIONS": "allocator_may_return_null=1",
+    "TSAN_OPTIONS": "halt_on_error=1:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1",
 }
 
 

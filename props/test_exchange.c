@@ -246,8 +246,9 @@ static void shards_that_do_not_fit(void **state) {
     exchange_begin(&x);
     expect_refused(&x, SIZE_MAX / 8 + 1, (cpr_error){CPR_OVERFLOW, -1, 8, 7});
     exchange_begin(&x); /* the most that fits is memory's to refuse */
-    ledger book = {.fail_at = 0};
+    ledger book;
     const cpr_allocator allocator = ledger_allocator(&book);
+    book.fail_at = 0;
     assert_int_equal(
         cpr_exchange_host(x.pointers, RANKS, SIZE_MAX / 8, x.sources, x.targets, &allocator, NULL),
         CPR_NO_MEMORY);

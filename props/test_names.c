@@ -137,6 +137,8 @@ static void errors_read_as_sentences(void **state) {
         {{CPR_OK, -1, 0, 0}, "no error"},
         {{CPR_BAD_CP_SIZE, -1, 0, 1}, "the number of ranks is out of range: cp_size 0, limit 1"},
         {{CPR_BAD_RANK, -1, 2, 2}, "the rank is not one of the group: cp_rank 2, cp_size 2"},
+        {{CPR_BAD_RANK, 0, 1, 0},
+         "the route is that of another rank or group: route 0, cp_rank 1, expected 0"},
         {{CPR_BAD_RANK, 1, 0, 1},
          "the route is that of another rank or group: route 1, cp_rank 0, expected 1"},
         {{CPR_DECREASING, 3, -1, 8}, "cu_seqlens decreases: entry 3, value -1, entry before it 8"},

@@ -131,7 +131,7 @@ static void ask_case(conformance *f, const origin *from, bool exchange) {
 static bool is_expressible(const text_case *c) {
     const bool narrow =
         c->dtype_given && c->dtype == CPR_INT32 && offsets_smallest_dtype(&c->cu) != CPR_INT32;
-    return !c->needs && c->cu.oversize < 0 && !narrow;
+    return !c->cache && c->cu.oversize < 0 && !narrow;
 }
 
 static bool ask_text_case(void *context, const text_entry *entry) {

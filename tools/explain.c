@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute explain: the three builders' answers side by side. */
 #include "arguments.h"
+#include "explain_script.h"
 #include "files.h"
 #include "findings.h"
 #include "refusal.h"
@@ -256,6 +257,10 @@ static bool explain_text(void *context, const text_entry *entry) {
     printf("%s:%d %s, expects %s%s%s\n", entry->file, entry->line, entry->c->id,
            cpr_status_name(entry->c->expect), entry->c->note ? ": " : "",
            entry->c->note ? entry->c->note : "");
+    if (entry->c->cache) {
+        chosen->disagree = !explain_script(entry->c->cache) || chosen->disagree;
+        return !ferror(stdout);
+    }
     asked_case c = {.ask = ask_text, .context = entry->c};
     judged_ranks ranks = text_case_ranks(entry->c);
     for (size_t i = 0; i < ranks.count; i++)
@@ -287,21 +292,24 @@ static cpr_status ask_bytes(void *context, builder_fn *build, int64_t rank, cpr_
     return build(&request, NULL, route, error);
 }
 
+static bool explain_subject(const law *l, const route_case *subject) {
+    boundaries b = boundaries_make(subject);
+    asked_case c = {.ask = ask_bytes, .context = &b.request};
+    l->family->show(stdout, subject, output_has_colour());
+    const bool agree = explain_rank(&c, subject->geometry.cp_rank);
+    boundaries_free(&b);
+    return agree;
+}
+
 static int explain_bytes(const law *l, const char *path) {
     size_t length;
     char mistake[4600];
     char *bytes = read_whole(path, &length, mistake, sizeof mistake);
     if (!bytes)
         return wrong_use(&explain_command, "%s", mistake);
-    route_case *subject = subject_from_bytes(l, (const uint8_t *)bytes, length);
-    bool agree = subject != NULL;
-    if (subject) {
-        boundaries b = boundaries_make(subject);
-        asked_case c = {.ask = ask_bytes, .context = &b.request};
-        l->family->show(stdout, subject, output_has_colour());
-        agree = explain_rank(&c, subject->geometry.cp_rank);
-        boundaries_free(&b);
-    }
+    void *subject = subject_from_bytes(l, (const uint8_t *)bytes, length);
+    const bool agree =
+        subject && (l->family == &cache_family ? explain_script(subject) : explain_subject(l, subject));
     free(subject);
     free(bytes);
     return agree ? EXIT_GOOD : EXIT_FINDINGS;
@@ -312,8 +320,6 @@ static int explain_file(const arguments *a) {
     const law *l = a->law ? law_named(a->law) : NULL;
     if (a->law && !l)
         return wrong_use(&explain_command, "there is no law '%s'", a->law);
-    if (l && l->family != &route_family)
-        return wrong_use(&explain_command, "law %s is not about routes", l->id);
     if (l)
         return explain_bytes(l, operand);
     if (is_text_file(operand) || !colon)
@@ -341,10 +347,11 @@ static int explain_run(arguments *a) {
 
 const command explain_command = {
     .name = "explain",
-    .summary = "Shows the answers of the three builders side by side.",
+    .summary = "Shows the answers of the three builders, or of guards of a cache, side by side.",
     .operands = "FILE[:ID|:LINE] | --law LAW FILE | --cu LIST --cp P [options]",
     .details = "FILE is a file of text cases, or with --law a byte input. Where the answers\n"
-               "first differ is marked. Exit status 1 says that they do.",
+               "first differ is marked. Exit status 1 says that they do. Of a case with\n"
+               "tensors and a cache every step is shown, with what each guard did.",
     .options = options,
     .run = explain_run,
 };

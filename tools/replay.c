@@ -100,7 +100,7 @@ static void judge_case(replay *r, const char *place, const text_entry *entry) {
         tell_failure(place, entry->c->id, &v);
     count(r, place, entry->c->id, &v);
     if (broken) {
-        finding_show(broken, &v, r->subject);
+        finding_show(broken, &v, text_case_subject(entry->c, broken, r->subject));
         printf("  replay: %s replay %s\n", r->a->program, entry->file);
     }
 }

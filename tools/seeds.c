@@ -52,13 +52,17 @@ static bool seed_from_case(void *context, const text_entry *entry) {
         s->wrong++;
         return true;
     }
-    if (!text_case_for_laws(entry->c, s->subject) ||
-        !route_case_encode(s->subject, bytes, sizeof bytes, &length)) {
+    const cache_case *script = entry->c->cache;
+    const family *kind = script ? &cache_family : &route_family;
+    const bool encoded = script ? cache_case_encode(script, bytes, sizeof bytes, &length)
+                                : text_case_for_laws(entry->c, s->subject) &&
+                                      route_case_encode(s->subject, bytes, sizeof bytes, &length);
+    if (!encoded) {
         s->not_encoded++;
         return true;
     }
     for (size_t i = 0; i < law_count && !s->failed; i++)
-        if (laws[i].family == &route_family && (!s->law || s->law == &laws[i]))
+        if (laws[i].family == kind && (!s->law || s->law == &laws[i]))
             s->failed = !write_seed(s, &laws[i], bytes, length);
     s->written++;
     return !s->failed;

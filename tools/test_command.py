@@ -286,13 +286,14 @@ def replay_of(folder, name, text, *options):
 
 def test_replay_counts(folder):
     result = replay_of(folder, "a.jsonl", case(id="good") + "\n" + case(id="bad", expect="error:decreasing") +
-                       case(id="later", ops=[{"op": "cap", "n": 1}]))
+                       case(id="cached", ops=[{"op": "cap", "n": 1}, {"op": "new", "t": "A", "data": [0, 8]},
+                                               {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"}]))
     assert result.code == REFUSED
-    assert result.out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+    assert result.out.splitlines()[-1] == "2 passed, 1 failed, 0 skipped"
     assert re.search(r"(?m)a\.jsonl:3 bad: ", result.out)
     assert len(result.out.splitlines()) == 2
     verbose = cproute("replay", "--verbose", os.path.join(folder, "a.jsonl")).out
-    assert "good: passed" in verbose and "later: skipped: needs the validity cache" in verbose
+    assert "good: passed" in verbose and "cached: passed" in verbose
 
 
 def test_replay_mistakes(folder):
@@ -457,6 +458,14 @@ def test_seeds(folder):
     assert "definition" in cproute("explain", "--law", "equivalence", path).out
     assert cproute("seeds", "--out", out, write(folder, "cases/a.jsonl", "{")).code == REFUSED
     assert cproute("seeds", "--out", "/dev/null/x", write(folder, "cases/a.jsonl", case())).code == REFUSED
+
+
+def test_explain_cache_script(folder):
+    path = write(folder, "a.jsonl", case(id="stale", ops=[
+        {"op": "new", "t": "A", "data": [0, 4, 12]}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"},
+        {"op": "raw_write", "t": "A", "i": 1, "v": 8}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "hit"}]))
+    out = cproute("explain", path + ":stale").out
+    assert "STALE" in out and "cproute content" in out and out.splitlines()[-1].split()[-1] == "miss"
 
 
 def test_explain_file(folder):

@@ -29,4 +29,7 @@ void show_layout(FILE *out, const route_case *c, cpr_layout layout, int64_t rank
  */
 void write_case_text(FILE *out, const route_case *c, const char *law, const char *note);
 
+/* With quotes, and escaped as JSON wants it. */
+void write_json_string(FILE *out, const char *text);
+
 #endif

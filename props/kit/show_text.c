@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void write_string(FILE *out, const char *text) {
+void write_json_string(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text; text++) {
         const unsigned char byte = (unsigned char)*text;
@@ -22,7 +22,7 @@ static void write_name(FILE *out, const char *name, int number) {
     if (strcmp(name, "unknown") == 0)
         fprintf(out, "\"#%d\"", number);
     else
-        write_string(out, name);
+        write_json_string(out, name);
 }
 
 /* FNV-1a, of numbers. */
@@ -125,6 +125,6 @@ void write_case_text(FILE *out, const route_case *c, const char *law, const char
     write_ops(out, c);
     write_expected(out, c);
     fputs(",\"note\":", out);
-    write_string(out, note ? note : "");
+    write_json_string(out, note ? note : "");
     fputs("}\n", out);
 }

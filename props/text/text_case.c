@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_case.h"
+#include "text_cache.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -281,13 +282,6 @@ static bool op_salt(const reader *r, json_t *op) {
     return true;
 }
 
-/* Known, and not judged here; their fields are those of a cache. */
-static bool op_of_cache(const reader *r, json_t *op) {
-    (void)op;
-    r->c->needs = "needs the validity cache";
-    return true;
-}
-
 static const struct {
     const char *name;
     bool (*read)(const reader *r, json_t *op);
@@ -312,21 +306,14 @@ static const struct {
     {"unshard", op_unshard, false},
     {"stride", op_stride, false},
     {"salt", op_salt, false},
-    {"new", op_of_cache, true},
-    {"view", op_of_cache, true},
-    {"write", op_of_cache, true},
-    {"raw_write", op_of_cache, true},
-    {"set_version", op_of_cache, true},
-    {"rebind", op_of_cache, true},
-    {"free", op_of_cache, true},
-    {"invalidate", op_of_cache, true},
-    {"cap", op_of_cache, true},
-    {"count", op_of_cache, true},
-    {"capture", op_of_cache, true},
-    {"replay", op_of_cache, true},
-    {"get", op_of_cache, true},
 };
 enum { OP_COUNT = sizeof ops / sizeof *ops };
+
+static bool read_cache_op(const reader *r, json_t *op) {
+    if (!r->c->cache)
+        r->c->cache = text_cache_new();
+    return r->c->cache ? text_cache_read(r->c->cache, op, r->mistake, r->size) : mistaken(r, "out of memory");
+}
 
 /* Operations do not depend on their order, so one that says the same thing twice cannot be told. */
 static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
@@ -336,6 +323,8 @@ static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
         return mistaken(r, "ops: an operation without a name");
     while (which < OP_COUNT && strcmp(name, ops[which].name) != 0)
         which++;
+    if (which == OP_COUNT && text_cache_knows(name))
+        return read_cache_op(r, op);
     if (which == OP_COUNT)
         return mistaken(r, "ops: there is no operation '%s'", name);
     if (seen[which] && !ops[which].again)
@@ -438,6 +427,7 @@ void text_case_free(text_case *c) {
     offsets_free(&c->kv);
     rank_numbers_free(&c->rank_cu);
     rank_numbers_free(&c->splits);
+    free(c->cache);
     json_decref(c->object);
 }
 

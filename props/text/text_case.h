@@ -6,6 +6,7 @@
 #ifndef CPROUTE_PROPS_TEXT_CASE_H
 #define CPROUTE_PROPS_TEXT_CASE_H
 
+#include "kit/cache_case.h"
 #include "kit/route_case.h"
 #include "offsets.h"
 #include <jansson.h>
@@ -57,7 +58,7 @@ typedef struct text_case {
     cpr_layout shard, unshard;
     int64_t stride;
     uint64_t salt;
-    const char *needs; /* static: what is missing to judge the case, NULL: nothing */
+    cache_case *cache; /* operations on tensors and a cache, in their order; NULL: there are none */
 } text_case;
 
 /* False with a sentence in `mistake`; there is nothing to free then, but id may still name the case in it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_replay.h"
+#include "laws/cache_walk.h"
 #include "text_answers.h"
 #include "text_outcome.h"
 
@@ -170,10 +171,10 @@ static size_t ranks_for_laws(const text_case *c, int64_t ranks[RANKS_FOR_LAWS]) 
     return count;
 }
 
-static void judge_laws_at(const route_case *subject, verdict *v, const law **broken) {
+static void judge_laws_of(const family *kind, const void *subject, verdict *v, const law **broken) {
     for (size_t i = 0; i < law_count && !*broken; i++) {
         verdict opinion = {.outcome = LAW_PASSED};
-        if (laws[i].family != &route_family)
+        if (laws[i].family != kind)
             continue;
         laws[i].judge(subject, &opinion);
         if (opinion.outcome == LAW_FAILED) {
@@ -194,7 +195,18 @@ static void judge_laws(text_case *c, bool legal, verdict *v, const law **broken,
     size_t count = ranks_for_laws(c, ranks);
     for (size_t i = 0; i < count && !*broken; i++)
         if (fits_its_dtype(c) && text_case_to_route_case(c, ranks[i], legal, subject))
-            judge_laws_at(subject, v, broken);
+            judge_laws_of(&route_family, subject, v, broken);
+}
+
+/* What the case wants of each step, then every law about caches. */
+static void judge_cache(const cache_case *script, verdict *v, const law **broken) {
+    cache_walk(script, &(cache_walk_options){.engine = &the_cache_engine, .watch = WATCH_ALL}, v);
+    if (v->outcome == LAW_PASSED)
+        judge_laws_of(&cache_family, script, v, broken);
+}
+
+const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject) {
+    return broken->family == &cache_family ? (const void *)c->cache : subject;
 }
 
 static bool is_legal(text_case *c, int64_t rank) {
@@ -208,16 +220,12 @@ static bool is_legal(text_case *c, int64_t rank) {
 
 bool text_case_for_laws(text_case *c, route_case *to) {
     int64_t rank = c->every_rank ? 0 : c->rank;
-    return !c->needs && fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
+    return fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
 }
 
 void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject) {
     *v = (verdict){.outcome = LAW_PASSED};
     *broken = NULL;
-    if (c->needs) {
-        law_skip(v, c->needs);
-        return;
-    }
     cpr_error ending = judge_builders(c, v);
     bool legal = ending.status == CPR_OK;
     if (legal && v->outcome == LAW_PASSED) {
@@ -230,6 +238,8 @@ void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *s
         judge_expectation(c, &ending, v);
     if (v->outcome == LAW_PASSED)
         text_case_judge_answers(c, v);
+    if (v->outcome == LAW_PASSED && c->cache)
+        judge_cache(c->cache, v, broken);
     if (v->outcome == LAW_PASSED && subject)
         judge_laws(c, legal, v, broken, subject);
 }

@@ -13,6 +13,9 @@
  */
 void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject);
 
+/* What a law that text_case_judge found broken had judged. */
+const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject);
+
 /* The case for laws, at the rank that it names or rank 0. False if laws cannot take it. */
 bool text_case_for_laws(text_case *c, route_case *to);
 

@@ -110,7 +110,7 @@ typedef enum cpr_status {
     CPR_SPLIT_MISMATCH = -915,        /* see the exchange functions                                   */
     CPR_DIVERGENT_METADATA = -916,    /* first rank that differs | its value | that of rank 0         */
     CPR_LAYOUT_MISMATCH = -917,       /* rank | the shard's layout | the route's layout               */
-    CPR_CAPTURE_LAYOUT_CHANGE = -918, /* reserved for routes used in captured graphs                  */
+    CPR_CAPTURE_LAYOUT_CHANGE = -918, /* a captured route is not right any more: -1 | 0 | 0           */
 
     /* The library contradicts itself: please report it. */
     CPR_INTERNAL = -999
@@ -356,6 +356,173 @@ CPR_API cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dty
  */
 CPR_API cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
                                     cpr_error *error);
+
+/*==============================================================================
+ * MARK: - Validity cache
+ *============================================================================*/
+
+/*
+ * A training loop asks for the same route in every layer, in both directions, and again for recompute. The cache
+ * returns a route if and only if it is still right, builds it otherwise, and never serves a stale one under the
+ * guard that was chosen. What a key of addresses, of attribute presence, or of identity and version misses, and
+ * with which shortest sequence of operations, is listed in docs/cache-guards.md.
+ *
+ * Any number of threads may call any function below on one cache at once, cpr_cache_free excepted; its allocator and
+ * callbacks must allow that. Boundaries are routed without a lock held, and two threads that miss the same route
+ * build it once: the second waits and hits.
+ */
+
+/* What a framework can tell about the tensor that holds the boundaries. */
+typedef struct cpr_tensor {
+    uint64_t
+        handle; /* identity of the tensor object, not of its memory: no two live tensors share one, and it may
+                        be used again only after cpr_cache_tensor_freed. See also cpr_cache_options.hold. */
+    uint64_t storage;       /* identity of the memory behind it */
+    int64_t storage_offset; /* of entry 0 in the storage, in entries */
+    int64_t stride;         /* of the tensor, in entries; that of `view` differs if it reads a copy */
+    cpr_device device;      /* where the tensor lives; `view` may be a copy on the host */
+    int64_t device_index;
+    uint64_t generation; /* counts tracked writes; 64 bits, so that it does not wrap */
+    bool has_generation; /* false: not counted here (inference tensors) */
+    cpr_cu_seqlens view; /* its entries and their dtype; data == NULL where contents cannot be read here */
+} cpr_tensor;
+
+/* When a route that was built before is taken to be right still. */
+typedef enum cpr_guard {
+    /* The strongest that the tensor allows: content if its view can be read, else version. */
+    CPR_GUARD_DEFAULT = 0,
+    /* Same handle, storage, offset, length, stride, dtype, device and generation as when the tensor was last seen; an older
+     * state is never found again, not even if the generation comes back to its value. Contents are not read on a hit,
+     * so it is blind to writes that the generation does not count (raw kernels, aliases, graph replays), also where
+     * they made the boundaries invalid: announce them with cpr_cache_invalidate. A tensor without a generation is never
+     * cached: every lookup builds (a bypass). */
+    CPR_GUARD_VERSION = 1,
+    /* The boundaries are compared on every lookup: never stale, whatever happened. Needs readable contents. They are
+     * the key, so tensors with the same sequences share a route, and identities play no part. */
+    CPR_GUARD_CONTENT = 2
+} cpr_guard;
+
+/* Why a lookup is made. A route that is used while a graph is captured stays in the cache, neither evicted nor
+ * replaced, until cpr_cache_capture_released; only cpr_cache_clear, and under CPR_GUARD_VERSION cpr_cache_invalidate
+ * and cpr_cache_tensor_freed, end it sooner, and then a replay is refused. */
+typedef enum cpr_use {
+    CPR_USE_EAGER = 0,   /* also beside a captured route: other contents get a route of their own */
+    CPR_USE_CAPTURE = 1, /* the route goes into a graph */
+    CPR_USE_REPLAY =
+        2 /* the graph runs again: capture_layout_change unless `captured` is right for this lookup */
+} cpr_use;
+
+typedef struct cpr_lookup {
+    cpr_tensor tensor;
+    int64_t rows; /* of the packed buffer; checked on hits too */
+    cpr_geometry geometry;
+    cpr_layout source;
+    cpr_layout target;
+    int64_t tp_size;
+    cpr_guard guard; /* a replay needs the one that the capture had */
+    cpr_use use;
+    const cpr_route *captured; /* for CPR_USE_REPLAY: the route that the capture got; else ignored */
+    bool not_packed;           /* the batch is not THD: nothing to route */
+} cpr_lookup;
+
+typedef struct cpr_cache_options {
+    int64_t max_entries; /* least recently used entries beyond it are evicted; > 0 */
+    int64_t max_bytes;   /* the same for the memory of routes and keys; 0: no limit */
+    /* Every entry that trusts an identity (CPR_GUARD_VERSION) calls hold before it is stored and drop after it is gone, each
+     * time for every tensor that it knows: lets a binding keep a reference, so that an identity cannot be used again
+     * while the cache knows it. Either may be NULL. Called without locks held; drop may call back into the cache, hold must
+     * not. */
+    void (*hold)(void *context, uint64_t handle);
+    void (*drop)(void *context, uint64_t handle);
+    void *context;
+} cpr_cache_options;
+
+/* A lookup that succeeds is one hit, miss or bypass; one that fails counts as nothing. */
+typedef struct cpr_cache_stats {
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t builds;   /* boundaries read and routed; prebuild makes both directions in one */
+    uint64_t bypasses; /* lookups that built without looking: no generation under the version guard */
+    uint64_t checks;   /* verdicts of cpr_cache_resolve that had to be reached; none of the above */
+    uint64_t evictions;
+    int64_t entries;  /* routes and verdicts */
+    int64_t captured; /* of them, kept for a graph */
+    int64_t bytes;    /* of entries; routes that callers still hold after eviction are not counted */
+} cpr_cache_stats;
+
+typedef struct cpr_cache cpr_cache;
+
+/* The caller frees *cache with cpr_cache_free. overflow: -1 | max_entries | 1 if it is not positive, -1 | max_bytes | 0
+ * if it is negative. */
+CPR_API cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
+                                    cpr_cache **cache, cpr_error *error);
+
+/* Routes handed out stay valid until they are released. No other call on the cache may be running. NULL is allowed. */
+CPR_API void cpr_cache_free(cpr_cache *cache);
+
+/* Other bounds from now on. Fails as cpr_cache_create does. Captured entries stay, also beyond the bounds. */
+CPR_API cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t max_bytes,
+                                        cpr_error *error);
+
+/*
+ * The route for a lookup. *route stays valid, also after eviction, until cpr_route_release. *hit (may be NULL) tells whether
+ * it was there. A route that does not fit the bounds is handed out and not kept.
+ *
+ * *route is NULL with CPR_OK where there is nothing to exchange: not packed, or cp_size 1. For cp_size 1 boundaries that
+ * can be read are validated, once as any route is built once; that alone is what *hit then says.
+ *
+ * Fails as cpr_route_build does, on hits as on misses (device if there is something to read and it cannot be read), or with
+ *   - capture_layout_change: -1 | 0 | 0: a replay whose route is not the one for these contents, or no longer kept
+ *   - overflow: -1 | captured entries that this would make | max_entries: a capture that does not fit the bounds
+ * A failure leaves the cache as it was, statistics and order of eviction included.
+ */
+CPR_API cpr_status cpr_cache_get(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route,
+                                 bool *hit, cpr_error *error);
+
+/* Gives back one reference of a route that cpr_cache_get handed out, and of no other. The memory goes with the last one, through the
+ * allocator of the cache. NULL is allowed. */
+CPR_API void cpr_route_release(const cpr_route *route);
+
+/* Builds and stores source->target and target->source, so that every later lookup of both hits. One build, none if both
+ * are there or if nothing can be kept: not packed, or a bypass. Fails as an eager lookup does. */
+CPR_API cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error);
+
+/* The tensor was written in a way that its generation does not show: what trusts its identity goes. */
+CPR_API void cpr_cache_invalidate(cpr_cache *cache, uint64_t handle);
+
+/* The tensor is gone and its handle may be used again: what trusts its identity goes, and its captures are released. */
+CPR_API void cpr_cache_tensor_freed(cpr_cache *cache, uint64_t handle);
+
+/* The graphs that captured routes of this tensor are gone: its entries may be evicted and replaced again. */
+CPR_API void cpr_cache_capture_released(cpr_cache *cache, uint64_t handle);
+
+/* All entries go; statistics stay. */
+CPR_API void cpr_cache_clear(cpr_cache *cache);
+
+CPR_API cpr_cache_stats cpr_cache_get_stats(cpr_cache *cache);
+
+/* The boundaries of a packed batch. has_* tells which are present. */
+typedef struct cpr_packed_params {
+    cpr_tensor q, q_padded, kv, kv_padded;
+    bool has_q, has_q_padded, has_kv, has_kv_padded;
+} cpr_packed_params;
+
+/*
+ * Picks the boundaries that a batch is routed by, padded over plain for q and for kv alike (kv may be absent), and checks that both
+ * are legal for `layout`, cp_size and `rows`, q first, and equal in value. *resolved is the chosen tensor of q, *hit (may be
+ * NULL) whether it was known.
+ *
+ * The verdict is kept under `guard`: for as long as all four tensors stay what they were, or while the contents of the two chosen ones
+ * do. So a micro-batch pays for the check once. The default guard is content if both chosen ones can be read.
+ *
+ * Fails as cpr_layout_intervals does, or with
+ *   - empty_cu_seqlens: -1 | 0 | 1: neither q nor q_padded is present
+ *   - divergent_metadata: entry of kv | its value | q's value, where the sequences first differ; or, if one has them all and
+ *     more, -1 | number of kv's sequences | number of q's; empty ones do not count
+ */
+CPR_API cpr_status cpr_cache_resolve(cpr_cache *cache, const cpr_packed_params *params, int64_t rows,
+                                     int64_t cp_size, cpr_layout layout, cpr_guard guard,
+                                     cpr_tensor *resolved, bool *hit, cpr_error *error);
 
 /*==============================================================================
  * MARK: - Exchange on the host

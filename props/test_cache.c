@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The validity cache by example: what scripts cannot say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "laws/cache_scenario.h"
+#include "laws/ledger.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int32_t PLAIN[] = {0, 4, 16};
+static const int32_t PADDED[] = {0, 4, 4, 16, 16};
+static const int32_t OTHER[] = {0, 12, 16};
+
+#define VIEW(array) cpr_cu_seqlens_int32(array, (int64_t)(sizeof(array) / sizeof(array)[0]))
+
+static cpr_tensor tensor_of(uint64_t handle, cpr_cu_seqlens view) {
+    return (cpr_tensor){
+        .handle = handle, .storage = handle, .stride = 1, .has_generation = true, .view = view};
+}
+
+static cpr_lookup lookup_of(uint64_t handle, cpr_cu_seqlens view, cpr_guard guard) {
+    return (cpr_lookup){
+        .tensor = tensor_of(handle, view),
+        .rows = CPR_ROWS_UNCHECKED,
+        .geometry = {.cp_size = 2, .cp_rank = 0},
+        .source = CPR_ZIGZAG,
+        .target = CPR_CONTIGUOUS,
+        .guard = guard,
+    };
+}
+
+static cpr_cache *cache_of(int64_t max_entries, const cpr_allocator *allocator) {
+    const cpr_cache_options options = {.max_entries = max_entries};
+    cpr_cache *cache = NULL;
+    assert_int_equal(cpr_cache_create(&options, allocator, &cache, NULL), CPR_OK);
+    return cache;
+}
+
+static bool get(cpr_cache *cache, const cpr_lookup *lookup) {
+    const cpr_route *route;
+    bool hit;
+    assert_int_equal(cpr_cache_get(cache, lookup, &route, &hit, NULL), CPR_OK);
+    cpr_route_release(route);
+    return hit;
+}
+
+static void assert_error(cpr_error got, cpr_error wanted) {
+    assert_int_equal(got.status, wanted.status);
+    assert_int_equal(got.index, wanted.index);
+    assert_int_equal(got.got, wanted.got);
+    assert_int_equal(got.wanted, wanted.wanted);
+}
+
+static void get_refuses(cpr_cache *cache, const cpr_lookup *lookup, cpr_error wanted) {
+    const cpr_route *route = (const cpr_route *)cache;
+    cpr_error error;
+    assert_int_equal(cpr_cache_get(cache, lookup, &route, NULL, &error), wanted.status);
+    assert_error(error, wanted);
+    assert_ptr_equal(route, cache);
+}
+
+/*==============================================================================
+ * MARK: - Lookups
+ *============================================================================*/
+
+static void a_training_step_builds_once_a_batch(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_DEFAULT, CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    for (int i = 0; i < 3; i++) {
+        cpr_cache *cache = cache_of(64, NULL);
+        const scenario s = {.guard = guards[i], .sequences = 64, .cp_size = 4};
+        assert_int_equal(scenario_run(cache, &s), CPR_OK);
+        const cpr_cache_stats stats = cpr_cache_get_stats(cache);
+        assert_int_equal(stats.builds, 10);
+        assert_int_equal(stats.checks, 10);
+        assert_int_equal(stats.hits, 10 * 24 * 2 * 3);
+        assert_int_equal(stats.misses, 0);
+        cpr_cache_free(cache);
+    }
+}
+
+static void empty_sequences_are_no_difference_in_contents(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    const cpr_lookup plain = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    const cpr_lookup padded = lookup_of(2, VIEW(PADDED), CPR_GUARD_CONTENT);
+    assert_false(get(cache, &plain));
+    assert_true(get(cache, &padded));
+    cpr_lookup trusted = padded;
+    trusted.guard = CPR_GUARD_VERSION;
+    assert_false(get(cache, &trusted));
+    cpr_cache_free(cache);
+}
+
+static void one_rank_exchanges_nothing(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_DEFAULT);
+    const cpr_route *route = (const cpr_route *)cache;
+    lookup.geometry = (cpr_geometry){.cp_size = 1, .cp_rank = 0};
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    assert_null(route);
+    lookup.rows = 17;
+    get_refuses(cache, &lookup, (cpr_error){CPR_TOTAL_MISMATCH, -1, 17, 16});
+    lookup.tensor.view.data = NULL;
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    lookup.geometry.cp_rank = 1;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_RANK, -1, 1, 1});
+    lookup.geometry.cp_rank = 0;
+    lookup.target = CPR_LAYOUT_COUNT;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
+    lookup.source = CPR_LAYOUT_COUNT;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 0, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
+    cpr_cache_free(cache);
+}
+
+static void what_is_not_packed_has_no_route(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_lookup lookup = {.not_packed = true};
+    const cpr_route *route = (const cpr_route *)cache;
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    assert_null(route);
+    assert_int_equal(cpr_cache_prebuild(cache, &lookup, NULL), CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+    cpr_cache_free(cache);
+}
+
+static void a_loader_reads_what_others_cannot(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    lookup.tensor.device = CPR_CUDA;
+    assert_int_equal(cpr_cache_prebuild(cache, &lookup, NULL), CPR_OK);
+    lookup.tensor.view.data = NULL;
+    assert_true(get(cache, &lookup));
+    lookup.source = CPR_CONTIGUOUS;
+    lookup.target = CPR_ZIGZAG;
+    assert_true(get(cache, &lookup));
+    lookup.guard = CPR_GUARD_CONTENT;
+    get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, -1, CPR_CPU});
+    lookup.tensor.view = VIEW(PLAIN);
+    lookup.tensor.view.device = CPR_CUDA;
+    get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, CPR_CUDA, CPR_CPU});
+    assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
+    cpr_cache_free(cache);
+}
+
+static void errors_are_those_of_building(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    const cpr_lookup right = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    cpr_lookup wrong = right;
+    get(cache, &right);
+    wrong.geometry.cp_size = 0;
+    get_refuses(cache, &wrong, (cpr_error){CPR_BAD_CP_SIZE, -1, 0, 1});
+    wrong = right;
+    wrong.target = CPR_LAYOUT_COUNT;
+    get_refuses(cache, &wrong, (cpr_error){CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
+    wrong = right;
+    wrong.tensor.view.dtype = CPR_FLOAT32;
+    get_refuses(cache, &wrong, (cpr_error){CPR_DTYPE, -1, CPR_FLOAT32, CPR_INT64});
+    wrong = right;
+    wrong.tensor.view.count = 0;
+    get_refuses(cache, &wrong, (cpr_error){CPR_EMPTY_CU_SEQLENS, -1, 0, 1});
+    wrong = right;
+    wrong.tp_size = 3;
+    get_refuses(cache, &wrong, (cpr_error){CPR_NOT_DIVISIBLE_CP_TP, -1, 8, 3});
+    wrong = right;
+    wrong.rows = 8;
+    get_refuses(cache, &wrong, (cpr_error){CPR_TOTAL_MISMATCH, -1, 8, 16});
+    assert_int_equal(cpr_cache_prebuild(cache, &wrong, NULL), CPR_TOTAL_MISMATCH);
+    assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
+    cpr_cache_free(cache);
+}
+
+static void bounds_must_be_possible(void **state) {
+    (void)state;
+    cpr_cache *cache = NULL;
+    cpr_error error;
+    assert_int_equal(cpr_cache_create(&(cpr_cache_options){.max_entries = 0}, NULL, &cache, &error),
+                     CPR_OVERFLOW);
+    assert_null(cache);
+    cache = cache_of(1, NULL);
+    assert_int_equal(cpr_cache_set_limits(cache, 1, -1, &error), CPR_OVERFLOW);
+    assert_int_equal(error.got, -1);
+    cpr_cache_free(cache);
+    cpr_cache_free(NULL);
+    cpr_route_release(NULL);
+}
+
+static void making_one_takes_memory(void **state) {
+    (void)state;
+    const cpr_cache_options options = {.max_entries = INT64_C(1) << 20};
+    for (uint64_t fail_at = 1; fail_at <= 3; fail_at++) {
+        ledger books = {.fail_at = fail_at};
+        const cpr_allocator allocator = ledger_allocator(&books);
+        cpr_cache *cache = NULL;
+        const cpr_status status = cpr_cache_create(&options, &allocator, &cache, NULL);
+        assert_int_equal(status, fail_at < 3 ? CPR_NO_MEMORY : CPR_OK);
+        assert_int_equal(cache != NULL, status == CPR_OK);
+        cpr_cache_free(cache);
+        assert_int_equal(books.live_blocks, 0);
+    }
+}
+
+static void what_does_not_fit_is_handed_out(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    assert_int_equal(cpr_cache_set_limits(cache, 8, 100, NULL), CPR_OK);
+    assert_false(get(cache, &lookup));
+    assert_false(get(cache, &lookup));
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+    cpr_cache_free(cache);
+}
+
+static void a_route_outlives_its_cache(void **state) {
+    (void)state;
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = cache_of(1, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    const cpr_route *route;
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    cpr_cache_free(cache);
+    assert_true(cpr_route_validate(route, NULL, NULL));
+    cpr_route_release(route);
+    assert_int_equal(books.live_blocks, 0);
+    assert_int_equal(books.mistakes, 0);
+}
+
+/*==============================================================================
+ * MARK: - Captures
+ *============================================================================*/
+
+static const cpr_route *capture(cpr_cache *cache, cpr_lookup lookup) {
+    const cpr_route *route;
+    lookup.use = CPR_USE_CAPTURE;
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    return route;
+}
+
+static cpr_status replay(cpr_cache *cache, cpr_lookup lookup, const cpr_route *captured) {
+    const cpr_route *route;
+    lookup.use = CPR_USE_REPLAY;
+    lookup.captured = captured;
+    const cpr_status status = cpr_cache_get(cache, &lookup, &route, NULL, NULL);
+    if (status == CPR_OK)
+        cpr_route_release(route);
+    return status;
+}
+
+static void a_captured_route_stays(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    for (int i = 0; i < 2; i++) {
+        cpr_cache *cache = cache_of(2, NULL);
+        const cpr_lookup first = lookup_of(1, VIEW(PLAIN), guards[i]);
+        cpr_lookup refilled = lookup_of(1, VIEW(OTHER), guards[i]);
+        refilled.tensor.generation = 1;
+        const cpr_route *captured = capture(cache, first);
+        assert_int_equal(replay(cache, first, captured), CPR_OK);
+        assert_false(get(cache, &refilled));
+        assert_true(get(cache, &refilled));
+        assert_int_equal(replay(cache, refilled, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+        assert_int_equal(cpr_cache_get_stats(cache).captured, 1);
+        for (uint64_t other = 2; other < 9; other++) {
+            const cpr_lookup lookup = lookup_of(other, VIEW(PADDED), CPR_GUARD_VERSION);
+            get(cache, &lookup);
+        }
+        assert_int_equal(cpr_cache_get_stats(cache).captured, 1);
+        cpr_cache_capture_released(cache, 1);
+        assert_int_equal(cpr_cache_get_stats(cache).captured, 0);
+        assert_int_equal(replay(cache, first, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+        cpr_route_release(captured);
+        cpr_cache_free(cache);
+    }
+}
+
+static void a_replay_is_for_its_own_route(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    const cpr_lookup first = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    cpr_lookup other_rank = first;
+    other_rank.geometry.cp_rank = 1;
+    const cpr_route *captured = capture(cache, first), *other = capture(cache, other_rank);
+    assert_int_equal(replay(cache, first, other), CPR_CAPTURE_LAYOUT_CHANGE);
+    assert_int_equal(replay(cache, other_rank, other), CPR_OK);
+    cpr_cache_clear(cache);
+    assert_int_equal(replay(cache, first, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+    cpr_route_release(captured);
+    cpr_route_release(other);
+    cpr_cache_free(cache);
+}
+
+static void captures_have_a_bound(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(1, NULL);
+    const cpr_route *captured = capture(cache, lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT));
+    cpr_lookup second = lookup_of(2, VIEW(OTHER), CPR_GUARD_CONTENT);
+    second.use = CPR_USE_CAPTURE;
+    get_refuses(cache, &second, (cpr_error){CPR_OVERFLOW, -1, 2, 1});
+    second.use = CPR_USE_EAGER;
+    assert_false(get(cache, &second));
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+    cpr_route_release(captured);
+    cpr_cache_free(cache);
+}
+
+static void what_is_not_kept_cannot_be_replayed(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    lookup.tensor.has_generation = false;
+    const cpr_route *captured = capture(cache, lookup);
+    assert_int_equal(replay(cache, lookup, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+    assert_int_equal(cpr_cache_get_stats(cache).bypasses, 1);
+    cpr_route_release(captured);
+    cpr_cache_free(cache);
+}
+
+/*==============================================================================
+ * MARK: - Resolving
+ *============================================================================*/
+
+static void resolve_tells_the_first_difference(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    static const int32_t longer[] = {0, 4, 16, 20};
+    for (int i = 0; i < 2; i++) {
+        cpr_cache *cache = cache_of(4, NULL);
+        cpr_tensor resolved = {.handle = 9};
+        cpr_error error;
+        cpr_packed_params params = {
+            .q = tensor_of(1, VIEW(PADDED)), .kv = tensor_of(2, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+        assert_int_equal(
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, guards[i], &resolved, NULL, &error), CPR_OK);
+        assert_int_equal(resolved.handle, 1);
+        params.kv = tensor_of(3, VIEW(OTHER));
+        assert_int_equal(
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, guards[i], &resolved, NULL, &error),
+            CPR_DIVERGENT_METADATA);
+        assert_error(error, (cpr_error){CPR_DIVERGENT_METADATA, 1, 12, 4});
+        params.kv = tensor_of(4, VIEW(longer));
+        cpr_cache_resolve(cache, &params, CPR_ROWS_UNCHECKED, 2, CPR_ZIGZAG, guards[i], &resolved, NULL,
+                          &error);
+        assert_error(error, (cpr_error){CPR_DIVERGENT_METADATA, -1, 3, 2});
+        cpr_cache_free(cache);
+    }
+}
+
+static void resolve_refuses_what_cannot_be_compared(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_tensor resolved;
+    cpr_packed_params params = {
+        .q = tensor_of(1, VIEW(PLAIN)), .kv = tensor_of(2, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+    params.kv.view.data = NULL;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DEVICE);
+    params.q.view.data = NULL;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DEVICE);
+    params.q.view = params.kv.view = VIEW(PLAIN);
+    params.q.view.dtype = params.kv.view.dtype = CPR_FLOAT32;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_DTYPE);
+    params.q.view = params.kv.view = VIEW(PLAIN);
+    params.q.view.count = params.kv.view.count = 0;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+        CPR_EMPTY_CU_SEQLENS);
+    cpr_cache_free(cache);
+}
+
+/* Handle 0 is one like others, also beside tensors that are absent. */
+static void absent_tensors_have_no_handle(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_tensor resolved;
+    const cpr_packed_params params = {.q = tensor_of(7, VIEW(PLAIN)), .has_q = true};
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, NULL, NULL),
+        CPR_OK);
+    cpr_cache_invalidate(cache, 0);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+    const cpr_packed_params wider = {
+        .q = tensor_of(7, VIEW(PLAIN)), .kv = tensor_of(0, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+    assert_int_equal(
+        cpr_cache_resolve(cache, &wider, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, NULL, NULL),
+        CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 2);
+    cpr_cache_free(cache);
+}
+
+static void a_verdict_falls_with_any_of_its_tensors(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_tensor resolved;
+    bool hit;
+    cpr_packed_params params = {.q = tensor_of(1, VIEW(PLAIN)),
+                                .q_padded = tensor_of(2, VIEW(PADDED)),
+                                .kv_padded = tensor_of(3, VIEW(PLAIN)),
+                                .has_q = true,
+                                .has_q_padded = true,
+                                .has_kv_padded = true};
+    for (uint64_t handle = 1; handle <= 3; handle++) {
+        for (int again = 0; again < 2; again++) {
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, &hit, NULL);
+            assert_int_equal(hit, again);
+        }
+        cpr_cache_invalidate(cache, handle);
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+    }
+    cpr_cache_free(cache);
+}
+
+/*==============================================================================
+ * MARK: - Identities
+ *============================================================================*/
+
+static void count_up(void *context, uint64_t handle) {
+    ((int64_t *)context)[handle]++;
+}
+
+static void count_down(void *context, uint64_t handle) {
+    ((int64_t *)context)[handle]--;
+}
+
+static void identities_are_held_while_they_are_known(void **state) {
+    (void)state;
+    int64_t held[4] = {0};
+    cpr_cache *cache = NULL;
+    const cpr_cache_options options = {
+        .max_entries = 1, .hold = count_up, .drop = count_down, .context = held};
+    assert_int_equal(cpr_cache_create(&options, NULL, &cache, NULL), CPR_OK);
+    const cpr_lookup first = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    const cpr_lookup second = lookup_of(2, VIEW(PLAIN), CPR_GUARD_VERSION);
+    const cpr_lookup compared = lookup_of(3, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    get(cache, &first);
+    assert_int_equal(held[1], 1);
+    get(cache, &second);
+    assert_int_equal(held[1], 0);
+    assert_int_equal(held[2], 1);
+    get(cache, &compared);
+    assert_int_equal(held[2], 0);
+    assert_int_equal(held[3], 0);
+    get(cache, &first);
+    cpr_cache_free(cache);
+    assert_int_equal(held[1], 0);
+}
+
+/*==============================================================================
+ * MARK: - While a route is built
+ *============================================================================*/
+
+/* Memory that interrupts: does something at one of its allocations, in the middle of a build that is. */
+typedef struct interruption {
+    int64_t at;
+    atomic_int allocations;
+    void (*act)(struct interruption *self);
+    cpr_cache *cache;
+    bool fail;
+    atomic_int stage;
+} interruption;
+
+static void *allocate(void *context, size_t size) {
+    interruption *self = context;
+    if (++self->allocations == self->at) {
+        self->act(self);
+        if (self->fail)
+            return NULL;
+    }
+    return malloc(size);
+}
+
+static void release(void *context, void *memory, size_t size) {
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+static void invalidate_it(interruption *self) {
+    cpr_cache_invalidate(self->cache, 1);
+}
+
+static void free_it(interruption *self) {
+    cpr_cache_tensor_freed(self->cache, 1);
+}
+
+static void clear_all(interruption *self) {
+    cpr_cache_clear(self->cache);
+}
+
+static void invalidate_other(interruption *self) {
+    cpr_cache_invalidate(self->cache, 2);
+}
+
+/* How many entries are there after a build that was interrupted? */
+static int64_t entries_after(cpr_guard guard, void (*act)(interruption *self)) {
+    interruption self = {.act = act};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), guard);
+    self.at = self.allocations + 2; /* the first is for the entry, those after it for the route */
+    get(self.cache, &lookup);
+    assert_true(self.allocations >= self.at);
+    const int64_t entries = cpr_cache_get_stats(self.cache).entries;
+    cpr_cache_free(self.cache);
+    return entries;
+}
+
+static void a_build_that_is_overtaken_is_not_kept(void **state) {
+    (void)state;
+    assert_int_equal(entries_after(CPR_GUARD_VERSION, invalidate_it), 0);
+    assert_int_equal(entries_after(CPR_GUARD_VERSION, free_it), 0);
+    assert_int_equal(entries_after(CPR_GUARD_VERSION, clear_all), 0);
+    assert_int_equal(entries_after(CPR_GUARD_CONTENT, clear_all), 0);
+    assert_int_equal(entries_after(CPR_GUARD_VERSION, invalidate_other), 1);
+    assert_int_equal(entries_after(CPR_GUARD_CONTENT, invalidate_it), 1);
+}
+
+static int32_t written_meanwhile[] = {0, 4, 16};
+
+static void write_it(interruption *self) {
+    (void)self;
+    written_meanwhile[1] = 20;
+}
+
+static void invalidate_twice(interruption *self) {
+    invalidate_it(self);
+    invalidate_it(self);
+}
+
+/* What is copied is what is judged. */
+static void a_write_during_a_lookup_is_seen(void **state) {
+    (void)state;
+    interruption self = {.act = write_it};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    cpr_cache *cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
+    self.at = self.allocations + 1;
+    get_refuses(cache, &lookup, (cpr_error){CPR_DECREASING, 2, 16, 20});
+    cpr_cache_free(cache);
+}
+
+static void an_overtaken_capture_is_not_kept(void **state) {
+    (void)state;
+    interruption self = {.act = invalidate_twice};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    self.at = self.allocations + 3;
+    const cpr_route *captured = capture(self.cache, lookup);
+    assert_int_equal(cpr_cache_get_stats(self.cache).captured, 0);
+    assert_int_equal(replay(self.cache, lookup, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+    cpr_route_release(captured);
+    cpr_cache_free(self.cache);
+}
+
+/* One direction is there when a prebuild begins and gone when it ends. */
+static void a_prebuild_may_lose_the_other_direction(void **state) {
+    (void)state;
+    interruption self = {.act = clear_all};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    get(self.cache, &lookup);
+    self.at = self.allocations + 3;
+    assert_int_equal(cpr_cache_prebuild(self.cache, &lookup, NULL), CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(self.cache).entries, 0);
+    cpr_cache_free(self.cache);
+}
+
+typedef struct second_thread {
+    pthread_t thread;
+    cpr_cache *cache;
+    cpr_lookup lookup;
+    interruption *first;
+    bool hit;
+} second_thread;
+
+/* The first thread is in the middle of its build; this one asks for the same. */
+static void *ask_too(void *argument) {
+    second_thread *t = argument;
+    while (atomic_load(&t->first->stage) == 0)
+        usleep(100);
+    atomic_store(&t->first->stage, 2);
+    t->hit = get(t->cache, &t->lookup);
+    return NULL;
+}
+
+static void wait_for_second(interruption *self) {
+    enum { US_TO_GET_TO_THE_CONDITION = 50000 };
+    atomic_store(&self->stage, 1);
+    while (atomic_load(&self->stage) != 2)
+        usleep(100);
+    usleep(US_TO_GET_TO_THE_CONDITION);
+}
+
+static cpr_cache_stats build_in_two_threads(cpr_guard guard, bool fail, bool *second_hit) {
+    interruption self = {.act = wait_for_second, .fail = fail};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    second_thread second = {.cache = self.cache, .lookup = lookup_of(1, VIEW(PLAIN), guard), .first = &self};
+    const cpr_route *route;
+    self.at = self.allocations + 2;
+    assert_int_equal(pthread_create(&second.thread, NULL, ask_too, &second), 0);
+    const cpr_status status = cpr_cache_get(self.cache, &second.lookup, &route, NULL, NULL);
+    assert_int_equal(status, fail ? CPR_NO_MEMORY : CPR_OK);
+    if (status == CPR_OK)
+        cpr_route_release(route);
+    pthread_join(second.thread, NULL);
+    const cpr_cache_stats stats = cpr_cache_get_stats(self.cache);
+    cpr_cache_free(self.cache);
+    *second_hit = second.hit;
+    return stats;
+}
+
+static void two_threads_build_once(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    for (int i = 0; i < 2; i++) {
+        bool hit;
+        const cpr_cache_stats stats = build_in_two_threads(guards[i], false, &hit);
+        assert_int_equal(stats.builds, 1);
+        assert_true(hit);
+    }
+}
+
+static void a_build_that_fails_wakes_who_waits(void **state) {
+    (void)state;
+    bool hit;
+    const cpr_cache_stats stats = build_in_two_threads(CPR_GUARD_CONTENT, true, &hit);
+    assert_int_equal(stats.builds, 1);
+    assert_int_equal(stats.misses, 1);
+    assert_false(hit);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_training_step_builds_once_a_batch),
+        cmocka_unit_test(empty_sequences_are_no_difference_in_contents),
+        cmocka_unit_test(one_rank_exchanges_nothing),
+        cmocka_unit_test(what_is_not_packed_has_no_route),
+        cmocka_unit_test(a_loader_reads_what_others_cannot),
+        cmocka_unit_test(errors_are_those_of_building),
+        cmocka_unit_test(bounds_must_be_possible),
+        cmocka_unit_test(making_one_takes_memory),
+        cmocka_unit_test(what_does_not_fit_is_handed_out),
+        cmocka_unit_test(a_route_outlives_its_cache),
+        cmocka_unit_test(a_captured_route_stays),
+        cmocka_unit_test(a_replay_is_for_its_own_route),
+        cmocka_unit_test(captures_have_a_bound),
+        cmocka_unit_test(what_is_not_kept_cannot_be_replayed),
+        cmocka_unit_test(resolve_tells_the_first_difference),
+        cmocka_unit_test(resolve_refuses_what_cannot_be_compared),
+        cmocka_unit_test(absent_tensors_have_no_handle),
+        cmocka_unit_test(a_verdict_falls_with_any_of_its_tensors),
+        cmocka_unit_test(identities_are_held_while_they_are_known),
+        cmocka_unit_test(a_build_that_is_overtaken_is_not_kept),
+        cmocka_unit_test(a_write_during_a_lookup_is_seen),
+        cmocka_unit_test(an_overtaken_capture_is_not_kept),
+        cmocka_unit_test(a_prebuild_may_lose_the_other_direction),
+        cmocka_unit_test(two_threads_build_once),
+        cmocka_unit_test(a_build_that_fails_wakes_who_waits),
+    };
+    return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}
