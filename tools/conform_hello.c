@@ -160,7 +160,8 @@ static bool allows_options(const hello *h, question_op op, const route_case *c) 
     const int64_t last = c->entries ? c->cu[c->entries - 1] : 0;
     const bool rows_as_usual = c->rows == CPR_ROWS_UNCHECKED || c->rows == last;
     return (h->reads_dtype || integer) && (h->reads_device || c->device == CPR_CPU) &&
-           (h->reads_rows || rows_as_usual) && (h->reads_tp || c->tp_size <= 1 || op == ASK_LAYOUT);
+           (h->reads_rows || rows_as_usual) &&
+           (h->reads_tp || c->tp_size == 0 || c->tp_size == 1 || op == ASK_LAYOUT);
 }
 
 /* What has no name cannot be asked for. */
