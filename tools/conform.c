@@ -127,11 +127,11 @@ static void ask_case(conformance *f, const origin *from, bool exchange) {
         ask(f, ASK_EXCHANGE, from);
 }
 
-/* Numbers beyond 64 bits, or beyond the type that is given, have no place in a request. */
+/* Numbers with fractions, beyond 64 bits, or beyond the type that is given, have no place in a request. */
 static bool is_expressible(const text_case *c) {
     const bool narrow =
         c->dtype_given && c->dtype == CPR_INT32 && offsets_smallest_dtype(&c->cu) != CPR_INT32;
-    return !c->cache && c->cu.oversize < 0 && !narrow;
+    return !c->cache && c->cu.oversize < 0 && !c->cu.fractions && !narrow;
 }
 
 static bool ask_text_case(void *context, const text_entry *entry) {
@@ -262,7 +262,7 @@ static int converse(conformance *f, char *const *words) {
         fprintf(stderr, "cproute conform: cannot run %s: %s\n", words[0], strerror(errno));
         return EXIT_WRONG_USE;
     }
-    if (open) {
+    if (open && !f->t.h.skipped[0]) {
         ask_all(f);
         shrink_all(f);
         if (!interrupted)

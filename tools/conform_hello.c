@@ -106,19 +106,26 @@ static bool take_errors(const reader *r, const char *text) {
     return which < ERROR_GRADES || mistaken(r, "errors: '%.40s' is not details, kind or any", text);
 }
 
+/* Names come from anybody, and are printed. */
+static void take_text(char *to, size_t size, const char *text) {
+    snprintf(to, size, "%s", text);
+    for (; *to; to++)
+        if ((unsigned char)*to < ' ' || *to == 0x7f)
+            *to = '?';
+}
+
 static bool take_hello(const reader *r, json_t *object) {
     json_error_t error;
-    const char *name, *errors = "details";
+    const char *name, *errors = "details", *skipped = "";
     json_t *ops, *layouts = NULL, *routes = NULL, *options = NULL;
     json_int_t max_tokens = USUAL_MAX_TOKENS, max_cp_size = USUAL_MAX_CP_SIZE;
-    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:o, s?o, s?o, s?o, s?s, s?I, s?I}", "hello",
+    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:o, s?o, s?o, s?o, s?s, s?I, s?I, s?s}", "hello",
                        &name, "ops", &ops, "layouts", &layouts, "routes", &routes, "options", &options,
-                       "errors", &errors, "max_tokens", &max_tokens, "max_cp_size", &max_cp_size))
+                       "errors", &errors, "max_tokens", &max_tokens, "max_cp_size", &max_cp_size, "skipped",
+                       &skipped))
         return mistaken(r, "%s", error.text);
-    snprintf(r->h->name, sizeof r->h->name, "%s", name);
-    for (char *c = r->h->name; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    take_text(r->h->name, sizeof r->h->name, name);
+    take_text(r->h->skipped, sizeof r->h->skipped, skipped);
     r->h->max_tokens = max_tokens;
     r->h->max_cp_size = max_cp_size;
     return take_ops(r, ops) && take_layouts(r, layouts) && take_routes(r, routes) &&

@@ -6,7 +6,8 @@
  *    "routes":[[FROM,TO],..]    between these only; between all of its layouts, and refusing others, if left out
  *    "options":[..]             fields of a request that it reads: "dtype", "device", "rows", "tp"
  *    "errors":"details"|"kind"|"any"   how exactly its errors are compared
- *    "max_tokens":N, "max_cp_size":N}
+ *    "max_tokens":N, "max_cp_size":N,
+ *    "skipped":REASON}          it cannot be asked here
  */
 #ifndef CPROUTE_TOOLS_CONFORM_HELLO_H
 #define CPROUTE_TOOLS_CONFORM_HELLO_H
@@ -19,7 +20,7 @@ extern const char *const question_op_names[QUESTION_OPS];
 typedef enum error_grade { ERRORS_DETAILS, ERRORS_KIND, ERRORS_ANY, ERROR_GRADES } error_grade;
 
 typedef struct hello {
-    char name[80];
+    char name[80], skipped[240]; /* empty: it can be asked */
     bool ops[QUESTION_OPS];
     bool layouts[CPR_LAYOUT_COUNT];
     bool routes_listed, routes[CPR_LAYOUT_COUNT][CPR_LAYOUT_COUNT];

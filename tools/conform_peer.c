@@ -249,7 +249,7 @@ bool peer_finish(peer *p) {
 
 /* Room for so many more bytes. */
 static bool make_room(peer_bytes *b, size_t more) {
-    if (b->taken) {
+    if (b->taken) { /* there are items then */
         memmove(b->items, b->items + b->taken, b->filled - b->taken);
         b->filled -= b->taken;
         b->taken = 0;
@@ -319,8 +319,8 @@ static bool receive_some(peer *p) {
 static char *next_line(peer *p, size_t *length) {
     if (p->searched < p->arrived.taken)
         p->searched = p->arrived.taken;
-    char *from = p->arrived.items + p->searched;
-    char *end = p->arrived.filled > p->searched ? memchr(from, '\n', p->arrived.filled - p->searched) : NULL;
+    const size_t unsearched = p->arrived.filled - p->searched;
+    char *end = unsearched ? memchr(p->arrived.items + p->searched, '\n', unsearched) : NULL;
     p->searched = p->arrived.filled;
     if (!end)
         return NULL;

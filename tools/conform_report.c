@@ -59,6 +59,8 @@ void report_text(const talk *t, const known *k, const outcome_counts *counts) {
            ": %zu questions, %zu wrong answers\n",
            counts->interrupted ? "interrupted: " : "", t->h.name[0] ? t->h.name : "no implementation",
            counts->corpus_cases, counts->random_cases, counts->seed, t->questions, t->wrong);
+    if (t->h.skipped[0])
+        printf("skipped: %s\n", t->h.skipped);
     if (t->unsupported)
         printf("%zu questions it called unsupported\n", t->unsupported);
     if (t->group_count)
@@ -83,13 +85,13 @@ static void print_object(json_t *object) {
 void report_json(const talk *t, const known *k, const outcome_counts *counts) {
     for (size_t i = 0; i < t->group_count; i++)
         print_object(group_object(&t->groups[i], known_has(k, &t->groups[i]) ? "known" : "new"));
-    print_object(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "implementation",
+    print_object(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "implementation",
                            t->h.name, "corpus_cases", (json_int_t)counts->corpus_cases, "random_cases",
                            (json_int_t)counts->random_cases, "seed", (json_int_t)counts->seed, "questions",
                            (json_int_t)t->questions, "wrong", (json_int_t)t->wrong, "unsupported",
                            (json_int_t)t->unsupported, "new", (json_int_t)counts->fresh, "known",
                            (json_int_t)counts->accepted, "not_met", (json_int_t)counts->not_met,
-                           "interrupted", (int)counts->interrupted));
+                           "interrupted", (int)counts->interrupted, "skipped", t->h.skipped));
 }
 
 static void write_xml(FILE *out, const char *text) {
@@ -133,12 +135,12 @@ bool report_junit(const talk *t, const known *k, const outcome_counts *counts, c
     fprintf(
         out,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<testsuite name=\"cproute conform\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"0\">\n",
-        t->group_count + 1, counts->fresh);
+        "<testsuite name=\"cproute conform\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%d\">\n",
+        t->group_count + 1, counts->fresh, t->h.skipped[0] != '\0');
     fprintf(out,
-            "  <testcase classname=\"conform\" name=\"questions\"><system-out>%zu questions, %zu wrong "
+            "  <testcase classname=\"conform\" name=\"questions\">%s<system-out>%zu questions, %zu wrong "
             "answers, seed %" PRIu64 "</system-out></testcase>\n",
-            t->questions, t->wrong, counts->seed);
+            t->h.skipped[0] ? "<skipped/>" : "", t->questions, t->wrong, counts->seed);
     for (size_t i = 0; i < t->group_count; i++)
         write_test(out, t, &t->groups[i], !known_has(k, &t->groups[i]));
     fputs("</testsuite>\n", out);

@@ -30,6 +30,7 @@ def found(*arguments, command):
     """(exit status, differences by signature, the counts)"""
     done = conform("--json", *arguments, command=command)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines, done.stderr
     return done.returncode, {line["difference"]: line for line in lines[:-1]}, lines[-1]
 
 
@@ -151,6 +152,15 @@ def test_equal_answers_of_other_form(folder):
     assert found("--cases", CORPUS, *SMALL, command=explicit)[0] == AGREES
     incomplete = faulty(folder, ('"send_rows": sum(sends, []), ', ""))
     assert set(found("--cases", CORPUS, *SMALL, command=incomplete)[1]) == {"route: an answer without send_rows"}
+
+
+def test_skipped_is_told(folder):
+    junit = os.path.join(folder, "report.xml")
+    command = python(folder, "print('{\"hello\": \"x\", \"ops\": [\"layout\"], \"skipped\": \"no GPU\"}')")
+    done = conform("--cases", CORPUS, "--junit", junit, command=command)
+    assert done.returncode == AGREES and "skipped: no GPU" in done.stdout and " 0 questions" in done.stdout, done.stdout
+    suite = xml.etree.ElementTree.parse(junit).getroot()
+    assert suite.get("skipped") == "1" and suite.find("testcase/skipped") is not None
 
 
 def test_unsupported_is_no_difference(folder):
