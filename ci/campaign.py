@@ -295,13 +295,19 @@ class Campaign:
         for text in {tally.broken for tally in self.tallies.values() if tally.broken}:
             laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
             print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
+        if self.unfuzzed():
+            print(f"\nno case was run of: {' '.join(self.unfuzzed())}. Give it more time: FUZZ_SECONDS=")
         for finding in self.findings():
             print(f"\nFINDING in {finding.law}: {finding.reason}")
             print(explain(finding, self.engine), flush=True)
         print(flush=True)
 
+    def unfuzzed(self):
+        """Laws that had no turn, though nobody ended the campaign early: nothing is known about them."""
+        return [tally.law for tally in self.tallies.values() if not (self.stopped or tally.cases or tally.broken or tally.findings)]
+
     def clean(self):
-        return not self.findings() and not any(tally.broken for tally in self.tallies.values())
+        return not (self.findings() or self.unfuzzed() or any(tally.broken for tally in self.tallies.values()))
 
 
 def keep(law, path):

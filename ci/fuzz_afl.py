@@ -161,7 +161,8 @@ class AflRun(campaign.Run):
         return failing
 
     def broken(self):
-        return not os.path.exists(os.path.join(self.folder, "fuzzer_stats"))
+        """One that is interrupted while its fork server starts dies too; a law that never ran is told of by the campaign."""
+        return not self.interrupted and not os.path.exists(os.path.join(self.folder, "fuzzer_stats"))
 
 
 class Afl:

@@ -18,6 +18,7 @@ SCRIPT = re.compile(r"(\.(py|sh|cmake)|(^|/)(CMakeLists\.txt|Makefile|run))$")
 
 def files_of_tree():
     """Files that git has or would take."""
+    suite.need(shutil.which("git"), "git")
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
     if listed.returncode:

@@ -96,6 +96,11 @@ class CampaignTest(unittest.TestCase):
         self.assertEqual(len(engine.started), 1)
         self.assertIn("no such option", fuzzing.tallies["splits"].broken)
 
+    def test_a_law_without_a_turn_is_not_clean(self):
+        fuzzing, _ = self.fuzz("sleep 60", laws=("a", "b"), seconds=0.6)
+        self.assertEqual(fuzzing.unfuzzed(), ["b"])
+        self.assertFalse(fuzzing.clean())
+
     def test_an_interruption_ends_the_run_and_keeps_what_was_found(self):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         begun = time.monotonic()
@@ -132,7 +137,7 @@ class AflStatsTest(unittest.TestCase):
 class WrongUseTest(unittest.TestCase):
     def test_exit_code_is_2_before_anything_is_built(self):
         for script in ("fuzz.py", "fuzz_afl.py"):
-            for setting in ({"FUZZ_SECONDS": "soon"}, {"FUZZ_SECONDS": "-1"}, {"LAW": "gravity"}, {"JOBS": "0"}):
+            for setting in ({"FUZZ_SECONDS": "soon"}, {"FUZZ_SECONDS": "-1"}, {"LAW": "gravity"}, {"LAW": ","}, {"JOBS": "0"}):
                 with self.subTest(script=script, setting=setting):
                     done = subprocess.run([sys.executable, tree.path("ci", script)], env={**os.environ, **setting},
                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

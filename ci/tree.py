@@ -62,11 +62,11 @@ def chosen_laws(choice):
     known = laws()
     if not choice:
         return known
-    wanted = [name for name in choice.split(",") if name]
+    wanted = [name.strip() for name in choice.split(",")]
     for name in wanted:
         if name not in known:
-            raise WrongUse(f"LAW={name} is no law. The laws: {' '.join(known)}")
-    return wanted
+            raise WrongUse(f"LAW={choice}: '{name}' is no law. The laws: {' '.join(known)}")
+    return list(dict.fromkeys(wanted))
 
 
 def positive_number(name, text, kind=int):
@@ -75,7 +75,7 @@ def positive_number(name, text, kind=int):
     except ValueError:
         value = 0
     if not 0 < value < 10**9:
-        raise WrongUse(f"{name}={text} is not a positive number")
+        raise WrongUse(f"{name}={text} is not a positive {'whole ' if kind is int else ''}number")
     return value
 
 
@@ -111,6 +111,8 @@ def build(preset, *targets, parallel=None):
 
 
 def commit():
+    if not shutil.which("git"):
+        return "unknown"
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True)
     return done.stdout.strip() or "unknown"

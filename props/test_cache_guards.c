@@ -72,7 +72,7 @@ static void hole_is_found(void **state) {
     print_message("%s: after %llu scripts, %.3f s, %lld operations\n", h->name,
                   (unsigned long long)seen.scripts, seen.seconds, (long long)ops);
     assert_true(seen.stale);
-    assert_true(seen.seconds < SECONDS_UNTIL_FOUND);
+    assert_true(seen.seconds < (double)SECONDS_UNTIL_FOUND);
     assert_true(ops <= h->most_ops);
 }
 

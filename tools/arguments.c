@@ -326,7 +326,7 @@ bool write_to_file(void *file, const char *text, size_t length) {
     return fwrite(text, 1, length, file) == length;
 }
 
-bool output_has_colour(void) {
+bool has_colour(FILE *out) {
     const char *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && terminal && strcmp(terminal, "dumb") != 0;
+    return isatty(fileno(out)) && !getenv("NO_COLOR") && terminal && strcmp(terminal, "dumb") != 0;
 }

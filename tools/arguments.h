@@ -104,7 +104,7 @@ cpr_route_request request_of(const arguments *a, cpr_layout source, cpr_layout t
 /* Writer for the dumps of the engine; `context` is a FILE. */
 bool write_to_file(void *file, const char *text, size_t length);
 
-/* Whether pictures on standard output should have colour: a terminal that does not ask for none. */
-bool output_has_colour(void);
+/* Whether pictures there should have colour: a terminal that does not ask for none. */
+bool has_colour(FILE *out);
 
 #endif

@@ -70,11 +70,11 @@ static void tell_failure(const arguments *a, const law *l, const run_report *rep
     printf("%s failed at case %" PRIu64 " of seed %" PRIu64 ", shrunk to %zu bytes\n", l->id,
            report->failed_case, a->seed, report->length);
     if (!report->length) { /* it failed, but for no case that could be drawn again */
-        finding_show(l, &report->verdict, NULL);
+        finding_show(stdout, l, &report->verdict, NULL);
         return;
     }
     void *subject = subject_from_bytes(l, report->bytes, report->length);
-    finding_show(l, &report->verdict, subject);
+    finding_show(stdout, l, &report->verdict, subject);
     if (subject)
         finding_keep(a->program, a->out, l, &report->verdict, report->bytes, report->length, subject);
     free(subject);

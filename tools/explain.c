@@ -295,7 +295,7 @@ static cpr_status ask_bytes(void *context, builder_fn *build, int64_t rank, cpr_
 static bool explain_subject(const law *l, const route_case *subject) {
     boundaries b = boundaries_make(subject);
     asked_case c = {.ask = ask_bytes, .context = &b.request};
-    l->family->show(stdout, subject, output_has_colour());
+    l->family->show(stdout, subject, has_colour(stdout));
     const bool agree = explain_rank(&c, subject->geometry.cp_rank);
     boundaries_free(&b);
     return agree;
@@ -341,6 +341,8 @@ static int explain_run(arguments *a) {
         return wrong_use(&explain_command, "a file or --cu, not both");
     if (a->operand_count)
         return finish_output(explain_file(a));
+    if (!a->cu_given && !a->cp_given)
+        return wrong_use(&explain_command, "a case is missing: FILE, or --cu and --cp");
     code = batch_needed(&explain_command, a);
     return code ? code : finish_output(explain_inline(a));
 }

@@ -17,10 +17,10 @@ void *subject_from_bytes(const law *broken, const uint8_t *bytes, size_t length)
     return subject;
 }
 
-void finding_show(const law *broken, const verdict *v, const void *subject) {
-    printf("  law %s: %s\n  %s: %s\n", broken->id, broken->meaning, v->reason, v->details);
+void finding_show(FILE *out, const law *broken, const verdict *v, const void *subject) {
+    fprintf(out, "  law %s: %s\n  %s: %s\n", broken->id, broken->meaning, v->reason, v->details);
     if (subject)
-        broken->family->show(stdout, subject, output_has_colour());
+        broken->family->show(out, subject, has_colour(out));
 }
 
 static bool write_case(const char *path, const law *broken, const verdict *v, const void *subject) {

@@ -9,8 +9,8 @@
 /* What bytes decode to; freed with free(). NULL without memory. */
 void *subject_from_bytes(const law *broken, const uint8_t *bytes, size_t length);
 
-/* The law, the verdict and the picture on standard output. */
-void finding_show(const law *broken, const verdict *v, const void *subject);
+/* The law, the verdict and the picture. */
+void finding_show(FILE *out, const law *broken, const verdict *v, const void *subject);
 
 /* Where findings go if nobody says so. */
 #define FINDINGS_FOLDER "findings"

@@ -56,7 +56,7 @@ static bool draw(const arguments *a, const cpr_route_request *request) {
     c->rows = request->rows;
     c->geometry = request->geometry;
     c->source = c->target = a->layout;
-    show_layout(stdout, c, a->layout, a->every_rank ? -1 : a->rank, output_has_colour(), PICTURE_COLUMNS);
+    show_layout(stdout, c, a->layout, a->every_rank ? -1 : a->rank, has_colour(stdout), PICTURE_COLUMNS);
     free(c);
     return true;
 }

@@ -59,8 +59,10 @@ static void end(replay *r) {
     r->t->place[0] = '\0';
 }
 
+/* One line on standard output; pictures are for people and go to standard error, behind it. */
 static void tell_failure(const char *place, const char *id, const verdict *v) {
     printf("%s%s%s: %s (%s)\n", place, *id ? " " : "", id, v->reason, v->details);
+    fflush(stdout);
 }
 
 /* Failures have been told. */
@@ -100,8 +102,8 @@ static void judge_case(replay *r, const char *place, const text_entry *entry) {
         tell_failure(place, entry->c->id, &v);
     count(r, place, entry->c->id, &v);
     if (broken) {
-        finding_show(broken, &v, text_case_subject(entry->c, broken, r->subject));
-        printf("  replay: %s replay %s\n", r->a->program, entry->file);
+        finding_show(stderr, broken, &v, text_case_subject(entry->c, broken, r->subject));
+        fprintf(stderr, "  replay: %s replay %s\n", r->a->program, entry->file);
     }
 }
 
@@ -137,8 +139,8 @@ static void tell_broken_law(void *context, const law *broken, const char *path, 
     const replay *r = context;
     void *subject = subject_from_bytes(broken, bytes, length);
     tell_failure(path, broken->id, v);
-    finding_show(broken, v, subject);
-    printf("  replay: %s replay --law %s %s\n", r->a->program, broken->id, path);
+    finding_show(stderr, broken, v, subject);
+    fprintf(stderr, "  replay: %s replay --law %s %s\n", r->a->program, broken->id, path);
     free(subject);
 }
 

@@ -33,7 +33,7 @@ static int shrink_input(const arguments *a, workshop *w, const uint8_t *input, s
     printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0], length,
            used, report.attempts);
     const verdict *v = judge_apart(w, bytes, used);
-    finding_show(w->l, v, w->subject);
+    finding_show(stdout, w->l, v, w->subject);
     finding_keep(a->program, a->out, w->l, v, bytes, used, w->subject);
     return EXIT_FINDINGS;
 }
