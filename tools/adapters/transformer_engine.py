@@ -8,7 +8,11 @@ Asks thd_get_partitioned_indices, which is a CUDA kernel: where there is no pack
 is asked.
 """
 import json
+import os
 import sys
+
+# This file has the name of the package, which would be found first.
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != os.path.dirname(os.path.abspath(__file__))]
 
 NAME = "TransformerEngine"
 

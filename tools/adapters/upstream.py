@@ -35,7 +35,8 @@ GENERATIONS = [
     ("5664", "refs/pull/5664/head", "#5664: intervals, one flat tensor for each direction"),
     ("6387", "3f49de20de", "#6387, merged into dev: one two-view route for both directions"),
     ("6515", "refs/pull/6515/head", "#6515: the same for main"),
-    ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows"),
+    ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows. "
+     "What it says of boundaries that do not start at 0 or decrease differs from run to run: it indexes with memory that nobody set"),
     ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
 ]
 
