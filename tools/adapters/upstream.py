@@ -101,8 +101,11 @@ def text_case(difference, name, commit):
 
 
 def discover(command, sources):
-    """The minimal cases of every generation, as the rest of the corpus and random cases show them."""
+    """The minimal cases of every generation, as the rest of the corpus and random cases show them, beside those that were found before."""
     cases = {}
+    if os.path.exists(UPSTREAM_CASES):
+        with open(UPSTREAM_CASES) as file:
+            cases = {case["id"]: case for case in map(json.loads, file)}
     with tempfile.TemporaryDirectory() as rest:
         for name in os.listdir(CASES):
             if not name.startswith("upstream."):
