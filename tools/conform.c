@@ -85,6 +85,7 @@ typedef struct conformance {
     known k;
     outcome_counts counts;
     route_case *c;
+    cache_case *script;
     bool going, mistaken;
 } conformance;
 
@@ -131,7 +132,7 @@ static void ask_case(conformance *f, const origin *from, bool exchange) {
 static bool is_expressible(const text_case *c) {
     const bool narrow =
         c->dtype_given && c->dtype == CPR_INT32 && offsets_smallest_dtype(&c->cu) != CPR_INT32;
-    return !c->cache && c->cu.oversize < 0 && !c->cu.fractions && !narrow;
+    return c->cu.oversize < 0 && !c->cu.fractions && !narrow;
 }
 
 static bool ask_text_case(void *context, const text_entry *entry) {
@@ -145,6 +146,11 @@ static bool ask_text_case(void *context, const text_entry *entry) {
     const char *slash = strrchr(entry->file, '/');
     origin from = {.corpus = true};
     snprintf(from.name, sizeof from.name, "%.60s:%.90s", slash ? slash + 1 : entry->file, entry->c->id);
+    if (entry->c->cache) {
+        f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, entry->c->cache, &from);
+        f->counts.corpus_cases++;
+        return f->going;
+    }
     if (!is_expressible(entry->c) || entry->c->cu.list.count > CASE_MAX_ENTRIES) {
         f->counts.skipped_cases++;
         return f->going;
@@ -167,16 +173,29 @@ static void ask_file(void *context, const char *path) {
     f->mistaken = true;
 }
 
+/* One script in so many cases: it asks much. */
+enum { CASES_PER_SCRIPT = 8, DRAWS_PER_SCRIPT = 200 };
+
+static void ask_script(conformance *f, uint64_t state, const origin *from) {
+    for (int draws = 0; draws < DRAWS_PER_SCRIPT; draws++) {
+        choices drawn = choices_from_seed(random_next(&state), NULL);
+        cache_case_draw(&drawn, CACHE_ALPHABET_DRAWN, f->script);
+        if (hello_allows_script(&f->t.h, f->script))
+            break;
+    }
+    f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, f->script, from);
+}
+
 /* Cases that the other side is not asked are drawn again: most implementations know two layouts of five. */
 static bool draw_case(conformance *f, uint64_t *state) {
     for (int draws = 0; draws < DRAWS_PER_CASE; draws++) {
         choices from = choices_from_seed(random_next(state), NULL);
         route_case_draw(&from, &CASE_BOUNDS_DRAWN, f->c);
-        for (question_op op = ASK_ROUTE; op < QUESTION_OPS; op++)
+        for (question_op op = ASK_ROUTE; op < ASK_CACHE; op++)
             if (hello_allows(&f->t.h, op, f->c))
                 return true;
     }
-    return false;
+    return f->t.h.ops[ASK_CACHE]; /* scripts come with whatever case */
 }
 
 static void ask_random(conformance *f) {
@@ -185,6 +204,8 @@ static void ask_random(conformance *f) {
         origin from = {.corpus = false};
         snprintf(from.name, sizeof from.name, "random case %" PRIu64 " of seed %" PRIu64, i, f->a->seed);
         ask_case(f, &from, true);
+        if (i % CASES_PER_SCRIPT == 0 && f->t.h.ops[ASK_CACHE])
+            ask_script(f, state, &from);
         f->counts.random_cases++;
     }
 }
@@ -272,10 +293,10 @@ static int converse(conformance *f, char *const *words) {
 }
 
 static int conform(arguments *a) {
-    conformance f = {.a = a, .c = calloc(1, sizeof *f.c)};
+    conformance f = {.a = a, .c = calloc(1, sizeof *f.c), .script = calloc(1, sizeof *f.script)};
     char mistake[4600];
     int code = EXIT_WRONG_USE;
-    if (!f.c)
+    if (!f.c || !f.script)
         fprintf(stderr, "cproute conform: out of memory\n");
     else if (!known_read(&f.k, a->known_path, mistake, sizeof mistake))
         fprintf(stderr, "cproute conform: %s\n", mistake);
@@ -284,6 +305,7 @@ static int conform(arguments *a) {
     talk_free(&f.t);
     known_free(&f.k);
     free(f.c);
+    free(f.script);
     return finish_output(code);
 }
 

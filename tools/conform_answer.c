@@ -195,7 +195,36 @@ static judgement judge_exchange(const judge *j) {
     return ANSWER_RIGHT;
 }
 
-static judgement (*const judges[QUESTION_OPS])(const judge *j) = {judge_route, judge_layout, judge_exchange};
+/* What a step of a script was answered, as a class of differences. */
+static judgement wrong_step(const judge *j, size_t step, const char *got, const char *want) {
+    tell(j, "answer %zu: got %.60s, want %.60s", step, got, want);
+    if (!strcmp(got, "hit") && !strcmp(want, "miss"))
+        return wrong(j, "a hit on what has changed");
+    if (!strcmp(got, "hit") && !strncmp(want, "error:", 6))
+        return wrong(j, "a hit on what is refused as %s", want + 6);
+    if (!strcmp(got, "miss") && !strcmp(want, "hit"))
+        return wrong(j, "a needless build");
+    return wrong(j, "%.40s instead of %.40s", got, want);
+}
+
+static judgement judge_script(const judge *j) {
+    const json_t *got = json_object_get(j->got, "answers"), *want = json_object_get(j->want, "answers");
+    if (!json_is_array(got))
+        return malformed(j, "answers");
+    for (size_t i = 0; i < json_array_size(want); i++) {
+        const char *own = json_string_value(json_array_get(got, i)),
+                   *right = json_string_value(json_array_get(want, i));
+        const bool refused = own && !strncmp(own, "error:", 6) && !strncmp(right, "error:", 6);
+        if (!own)
+            return malformed(j, "answers");
+        if (strcmp(own, right) != 0 && !(refused && j->h->errors == ERRORS_ANY))
+            return wrong_step(j, i, own, right);
+    }
+    return json_array_size(got) == json_array_size(want) ? ANSWER_RIGHT : malformed(j, "answers");
+}
+
+static judgement (*const judges[QUESTION_OPS])(const judge *j) = {judge_route, judge_layout, judge_exchange,
+                                                                  judge_script};
 
 static judgement judge_objects(const judge *j) {
     const char *status = text_of(j->got, "status");

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const question_op_names[QUESTION_OPS] = {"route", "layout", "exchange"};
+const char *const question_op_names[QUESTION_OPS] = {"route", "layout", "exchange", "cache"};
 
 enum { USUAL_MAX_TOKENS = 1 << 16, USUAL_MAX_CP_SIZE = 1 << 10 };
 
@@ -80,6 +80,15 @@ static bool take_options(const reader *r, json_t *list) {
     return take_names(r, "options", list, flags, sizeof flags / sizeof *flags);
 }
 
+static bool take_operations(const reader *r, json_t *list) {
+    named_flag flags[CACHE_OP_KINDS];
+    for (size_t i = 0; i < CACHE_OP_KINDS; i++) {
+        flags[i] = (named_flag){cache_op_name((cache_op_kind)i), &r->h->knows_operation[i]};
+        *flags[i].flag = !list;
+    }
+    return take_names(r, "operations", list, flags, CACHE_OP_KINDS);
+}
+
 static bool take_routes(const reader *r, json_t *list) {
     size_t i;
     json_t *item;
@@ -117,19 +126,19 @@ static void take_text(char *to, size_t size, const char *text) {
 static bool take_hello(const reader *r, json_t *object) {
     json_error_t error;
     const char *name, *errors = "details", *skipped = "";
-    json_t *ops, *layouts = NULL, *routes = NULL, *options = NULL;
+    json_t *ops, *layouts = NULL, *routes = NULL, *options = NULL, *operations = NULL;
     json_int_t max_tokens = USUAL_MAX_TOKENS, max_cp_size = USUAL_MAX_CP_SIZE;
-    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:o, s?o, s?o, s?o, s?s, s?I, s?I, s?s}", "hello",
-                       &name, "ops", &ops, "layouts", &layouts, "routes", &routes, "options", &options,
-                       "errors", &errors, "max_tokens", &max_tokens, "max_cp_size", &max_cp_size, "skipped",
-                       &skipped))
+    if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:o, s?o, s?o, s?o, s?s, s?I, s?I, s?s, s?o}",
+                       "hello", &name, "ops", &ops, "layouts", &layouts, "routes", &routes, "options",
+                       &options, "errors", &errors, "max_tokens", &max_tokens, "max_cp_size", &max_cp_size,
+                       "skipped", &skipped, "operations", &operations))
         return mistaken(r, "%s", error.text);
     take_text(r->h->name, sizeof r->h->name, name);
     take_text(r->h->skipped, sizeof r->h->skipped, skipped);
     r->h->max_tokens = max_tokens;
     r->h->max_cp_size = max_cp_size;
     return take_ops(r, ops) && take_layouts(r, layouts) && take_routes(r, routes) &&
-           take_options(r, options) && take_errors(r, errors);
+           take_options(r, options) && take_operations(r, operations) && take_errors(r, errors);
 }
 
 bool hello_parse(hello *h, const char *line, size_t length, char *mistake, size_t size) {
@@ -181,4 +190,11 @@ bool hello_allows(const hello *h, question_op op, const route_case *c) {
     const int64_t last = c->entries ? c->cu[c->entries - 1] : 0;
     return h->ops[op] && has_names(c) && last <= h->max_tokens && c->geometry.cp_size <= h->max_cp_size &&
            allows_layouts(h, op, c) && allows_options(h, op, c);
+}
+
+bool hello_allows_script(const hello *h, const cache_case *c) {
+    bool known = h->ops[ASK_CACHE];
+    for (int64_t i = 0; i < c->op_count && known; i++)
+        known = h->knows_operation[c->ops[i].kind];
+    return known;
 }

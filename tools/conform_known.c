@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_known.h"
-#include "kit/show.h"
 #include "text/text_case.h"
 
 #include <errno.h>
@@ -72,13 +71,19 @@ static bool op_named(const char *name, question_op *op) {
     return false;
 }
 
+static bool ask_parsed(talk *t, question_op op, text_case *parsed, route_case *c) {
+    const origin from = {.name = "a known difference"};
+    if (op == ASK_CACHE)
+        return !parsed->cache || talk_ask(t, op, parsed->cache, &from);
+    return !text_case_to_route_case(parsed, parsed->rank, true, c) || talk_ask(t, op, c, &from);
+}
+
 static bool ask_text(talk *t, question_op op, const char *text, route_case *c) {
     char mistake[256];
     text_case parsed;
-    const origin from = {.name = "a known difference"};
     if (!text_case_parse(&parsed, text, strlen(text), mistake, sizeof mistake))
         return true;
-    const bool more = !text_case_to_route_case(&parsed, parsed.rank, true, c) || talk_ask(t, op, c, &from);
+    const bool more = ask_parsed(t, op, &parsed, c);
     text_case_free(&parsed);
     return more;
 }
@@ -142,7 +147,7 @@ char *group_text(const group *g) {
     FILE *out = g->c ? open_memstream(&text, &length) : NULL;
     if (!out)
         return NULL;
-    write_case_text(out, g->c, "conform", g->signature);
+    subject_write(out, g->op, g->c, g->signature);
     if (fclose(out)) {
         free(text);
         return NULL;

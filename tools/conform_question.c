@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_question.h"
 #include "arguments.h"
+#include "script_answers.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,19 +121,21 @@ static bool want_exchange(FILE *out, const cpr_route_request *r) {
     return true;
 }
 
-static bool (*const wants[QUESTION_OPS])(FILE *out, const cpr_route_request *r) = {want_route, want_layout,
-                                                                                   want_exchange};
+static bool (*const wants[ASK_CACHE])(FILE *out, const cpr_route_request *r) = {want_route, want_layout,
+                                                                                want_exchange};
 
-static bool write_question(question *q, const hello *h, const route_case *c, const cpr_route_request *r) {
+typedef bool write_fn(FILE *request, FILE *want, const question *q, const hello *h, const void *subject);
+
+/* Both lines, by a function that knows what the question is about. */
+static bool write_lines(question *q, const hello *h, const void *subject, write_fn *write) {
     FILE *request = open_memstream(&q->request, &q->request_length);
     FILE *want = open_memstream(&q->want, &q->want_length);
-    bool good = request && want;
-    if (good) {
-        write_request(request, h, q->op, c, r);
-        good = wants[q->op](want, r);
-    }
+    bool good = request && want && write(request, want, q, h, subject);
     good = (!request || !fclose(request)) && good;
-    return (!want || !fclose(want)) && good;
+    good = (!want || !fclose(want)) && good;
+    if (!good)
+        question_free(q);
+    return good;
 }
 
 /* What nobody reads is not part of the question. */
@@ -142,17 +146,44 @@ static void drop_options(cpr_route_request *r, const hello *h, question_op op) {
         r->tp_size = 0;
 }
 
-bool question_make(question *q, const hello *h, question_op op, const route_case *c) {
-    *q = (question){.op = op};
-    if (!hello_allows(h, op, c))
-        return false;
+static bool write_route_question(FILE *request, FILE *want, const question *q, const hello *h,
+                                 const void *subject) {
+    const route_case *c = subject;
     boundaries b = boundaries_make(c);
-    drop_options(&b.request, h, op);
-    const bool good = write_question(q, h, c, &b.request);
+    drop_options(&b.request, h, q->op);
+    write_request(request, h, q->op, c, &b.request);
+    const bool good = wants[q->op](want, &b.request);
     boundaries_free(&b);
-    if (!good)
-        question_free(q);
     return good;
+}
+
+/* A script as a text case has it, without what the case wants. */
+static bool write_script(FILE *request, FILE *want, const question *q, const hello *h, const void *subject) {
+    size_t i;
+    json_t *op;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    (void)h;
+    if (!out)
+        return false;
+    subject_write(out, q->op, subject, "");
+    json_t *object = fclose(out) ? NULL : json_loadb(text, length, 0, NULL),
+           *ops = json_object_get(object, "ops");
+    json_array_foreach(ops, i, op) json_object_del(op, "want");
+    fputs("{\"op\":\"cache\",\"ops\":", request);
+    const bool good = ops && !json_dumpf(ops, request, JSON_COMPACT) && script_answers_write(want, subject);
+    fputs("}\n", request);
+    json_decref(object);
+    free(text);
+    return good;
+}
+
+bool question_make(question *q, const hello *h, question_op op, const void *subject) {
+    *q = (question){.op = op};
+    if (op == ASK_CACHE)
+        return hello_allows_script(h, subject) && write_lines(q, h, subject, write_script);
+    return hello_allows(h, op, subject) && write_lines(q, h, subject, write_route_question);
 }
 
 void question_free(question *q) {

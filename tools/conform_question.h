@@ -3,7 +3,7 @@
 #ifndef CPROUTE_TOOLS_CONFORM_QUESTION_H
 #define CPROUTE_TOOLS_CONFORM_QUESTION_H
 
-#include "conform_hello.h"
+#include "conform_subject.h"
 
 enum { SIGNATURE_LENGTH = 120, DETAILS_LENGTH = 320 };
 
@@ -14,7 +14,7 @@ typedef struct question {
 } question;
 
 /* False if it cannot be asked: hello does not allow it, an exchange is asked of what is refused, or without memory. */
-bool question_make(question *q, const hello *h, question_op op, const route_case *c);
+bool question_make(question *q, const hello *h, question_op op, const void *subject);
 void question_free(question *q);
 
 typedef enum judgement {

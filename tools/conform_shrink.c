@@ -19,6 +19,7 @@ typedef struct shrinking {
     double deadline, timeout_s;
     bool failed_once;
     route_case c;        /* the attempt */
+    cache_case *script;  /* or this, NULL: it is about no script */
     choice_log smallest; /* bytes of the smallest that differs */
 } shrinking;
 
@@ -26,18 +27,22 @@ static bool is_over(const shrinking *s) {
     return s->t->gave_up || seconds_now() > s->deadline;
 }
 
-/* Does s->c differ in the way of the group? If so it becomes the group's case. */
+static const void *attempt_of(const shrinking *s) {
+    return s->script ? (const void *)s->script : &s->c;
+}
+
+/* Does the attempt differ in the way of the group? If so it becomes the group's case. */
 static bool differs(shrinking *s) {
     question q;
     difference d;
     char *got;
-    if (is_over(s) || !question_make(&q, &s->t->h, s->g->op, &s->c))
+    if (is_over(s) || !question_make(&q, &s->t->h, s->g->op, attempt_of(s)))
         return false;
     s->t->restarts = 0; /* time is the limit here */
     talk_ask_alone(s->t, &q, s->timeout_s, &d, &got);
     const bool same = !strcmp(d.signature, s->g->signature);
     if (same)
-        group_show(s->g, &q, &s->c, got, d.details);
+        group_show(s->g, &q, attempt_of(s), got, d.details);
     free(got);
     question_free(&q);
     return same;
@@ -54,7 +59,10 @@ static bool is_smaller(const choice_log *a, const choice_log *b) {
 static bool bytes_differ(void *context, const uint8_t *bytes, size_t length, choice_log *log) {
     shrinking *s = context;
     choices from = choices_from_bytes(bytes, length, log);
-    route_case_draw(&from, &CASE_BOUNDS_DRAWN, &s->c);
+    if (s->script)
+        cache_case_draw(&from, CACHE_ALPHABET_DRAWN, s->script);
+    else
+        route_case_draw(&from, &CASE_BOUNDS_DRAWN, &s->c);
     if (s->failed_once && !is_smaller(log, &s->smallest))
         return false;
     if (!differs(s))
@@ -64,12 +72,16 @@ static bool bytes_differ(void *context, const uint8_t *bytes, size_t length, cho
     return true;
 }
 
-/* Layouts do not know about tensor parallelism, so what nobody reads goes before the case is written as bytes. */
+static bool encode(const shrinking *s, uint8_t *bytes, size_t capacity, size_t *length) {
+    if (s->script)
+        return cache_case_encode(s->g->c, bytes, capacity, length);
+    return route_case_encode(s->g->c, bytes, capacity, length);
+}
+
 static bool shrink_as_bytes(shrinking *s) {
     uint8_t bytes[CHOICE_LOG_BYTES];
     size_t length;
-    route_case_copy(&s->c, s->g->c);
-    if (!route_case_encode(&s->c, bytes, sizeof bytes, &length))
+    if (!encode(s, bytes, sizeof bytes, &length))
         return false;
     shrink(bytes, &length, bytes_differ, s, MAX_ATTEMPTS);
     return true;
@@ -79,6 +91,10 @@ static bool shrink_as_bytes(shrinking *s) {
  * By structure: each step leaves s->c as it should be tried, from the group's case
  *----------------------------------------------------------------------------*/
 
+static const route_case *best(const shrinking *s) {
+    return s->g->c;
+}
+
 static bool try_it(shrinking *s) {
     boundaries b = boundaries_make(&s->c);
     cpr_route *route = NULL;
@@ -86,11 +102,11 @@ static bool try_it(shrinking *s) {
     cpr_route_free(route);
     boundaries_free(&b);
     s->c.expected_known = true;
-    return !route_case_equal(&s->c, s->g->c) && differs(s);
+    return !route_case_equal(&s->c, best(s)) && differs(s);
 }
 
 static void from_group(shrinking *s) {
-    route_case_copy(&s->c, s->g->c);
+    route_case_copy(&s->c, best(s));
 }
 
 static bool drop_options(shrinking *s) {
@@ -139,8 +155,8 @@ static void shorten(route_case *c, int64_t entry, int64_t less) {
 
 static bool drop_sequences(shrinking *s) {
     bool progress = false;
-    for (int64_t chunk = s->g->c->entries / 2; chunk > 0; chunk /= 2) {
-        for (int64_t entry = s->g->c->entries - chunk; entry > 0 && !is_over(s); entry--) {
+    for (int64_t chunk = best(s)->entries / 2; chunk > 0; chunk /= 2) {
+        for (int64_t entry = best(s)->entries - chunk; entry > 0 && !is_over(s); entry--) {
             from_group(s);
             if (entry + chunk > s->c.entries)
                 continue;
@@ -157,8 +173,8 @@ static bool drop_sequences(shrinking *s) {
 
 /* The length of a sequence as it might be: none, a remainder alone, half, a chunk less, a token less. */
 static bool shorten_sequence(shrinking *s, int64_t entry) {
-    const int64_t ranks = s->g->c->geometry.cp_size, chunks = ranks > 0 ? 2 * ranks : 0;
-    const int64_t length = minus(s->g->c->cu[entry], s->g->c->cu[entry - 1]);
+    const int64_t ranks = best(s)->geometry.cp_size, chunks = ranks > 0 ? 2 * ranks : 0;
+    const int64_t length = minus(best(s)->cu[entry], best(s)->cu[entry - 1]);
     const int64_t half = chunks > 0 ? length / 2 / chunks * chunks : length / 2;
     const int64_t less[] = {length, chunks > 0 ? length - length % chunks : 0, half, chunks, 1};
     for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
@@ -174,7 +190,7 @@ static bool shorten_sequence(shrinking *s, int64_t entry) {
 
 static bool shorten_sequences(shrinking *s) {
     bool progress = false;
-    for (int64_t entry = s->g->c->entries - 1; entry > 0 && !is_over(s); entry--)
+    for (int64_t entry = best(s)->entries - 1; entry > 0 && !is_over(s); entry--)
         while (shorten_sequence(s, entry) && !is_over(s))
             progress = true;
     return progress;
@@ -182,7 +198,7 @@ static bool shorten_sequences(shrinking *s) {
 
 /* Fewer ranks, and lengths that are to them as they were to more. */
 static bool lower_ranks(shrinking *s) {
-    const int64_t ranks = s->g->c->geometry.cp_size;
+    const int64_t ranks = best(s)->geometry.cp_size;
     for (int64_t fewer = 1; fewer < ranks && fewer <= 16 && !is_over(s); fewer++) {
         from_group(s);
         s->c.geometry.cp_size = fewer;
@@ -194,6 +210,27 @@ static bool lower_ranks(shrinking *s) {
             return true;
     }
     return false;
+}
+
+static bool drop_operations(shrinking *s) {
+    bool progress = false;
+    for (int64_t chunk = s->script->op_count / 2 + 1; chunk > 0; chunk /= 2) {
+        for (int64_t i = ((const cache_case *)s->g->c)->op_count - chunk; i >= 0 && !is_over(s); i--) {
+            cache_case_copy(s->script, s->g->c);
+            if (i + chunk > s->script->op_count)
+                continue;
+            memmove(&s->script->ops[i], &s->script->ops[i + chunk],
+                    (size_t)(s->script->op_count - i - chunk) * sizeof *s->script->ops);
+            s->script->op_count -= chunk;
+            progress |= differs(s);
+        }
+    }
+    return progress;
+}
+
+static void shrink_script(shrinking *s) {
+    while (drop_operations(s) && !is_over(s)) {
+    }
 }
 
 static void shrink_by_structure(shrinking *s) {
@@ -211,7 +248,10 @@ void group_shrink(talk *t, group *g, double seconds) {
     s->g = g;
     s->deadline = seconds_now() + seconds;
     s->timeout_s = t->p.timeout_s;
-    from_group(s);
+    if (g->op == ASK_CACHE)
+        s->script = subject_copy(ASK_CACHE, g->c);
+    else
+        from_group(s);
     if (!differs(s)) {
         snprintf(g->note, sizeof g->note, "asked again, alone, it was another answer");
     } else {
@@ -221,9 +261,10 @@ void group_shrink(talk *t, group *g, double seconds) {
         if (s->timeout_s > t->p.timeout_s)
             s->timeout_s = t->p.timeout_s;
         if (!shrink_as_bytes(s)) {
-            shrink_by_structure(s);
+            (s->script ? shrink_script : shrink_by_structure)(s);
             shrink_as_bytes(s);
         }
     }
+    free(s->script);
     free(s);
 }

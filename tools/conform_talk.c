@@ -22,15 +22,8 @@ static void replace(char **text, const char *line) {
     *text = copy;
 }
 
-static route_case *case_copy(const route_case *c) {
-    route_case *copy = malloc(sizeof *copy);
-    if (copy)
-        route_case_copy(copy, c);
-    return copy;
-}
-
-void group_show(group *g, const question *q, const route_case *c, const char *got, const char *details) {
-    route_case *copy = case_copy(c);
+void group_show(group *g, const question *q, const void *c, const char *got, const char *details) {
+    void *copy = subject_copy(q->op, c);
     if (!copy)
         return;
     free(g->c);
@@ -68,14 +61,6 @@ static void add_name(group *g, const origin *from) {
     g->name_count += g->names[g->name_count] != NULL;
 }
 
-static bool is_simpler(const route_case *a, const route_case *b) {
-    if (a->entries != b->entries)
-        return a->entries < b->entries;
-    const int64_t a_last = a->entries ? a->cu[a->entries - 1] : 0,
-                  b_last = b->entries ? b->cu[b->entries - 1] : 0;
-    return a_last < b_last;
-}
-
 static void record(talk *t, const difference *d, const asked *a, const char *got) {
     group *g = group_named(t, d->signature);
     t->wrong++;
@@ -83,7 +68,7 @@ static void record(talk *t, const difference *d, const asked *a, const char *got
         return;
     g->answers++;
     add_name(g, &a->from);
-    if (g->c && !is_simpler(a->c, g->c))
+    if (g->c && !subject_is_simpler(g->op, a->c, g->c))
         return;
     g->from = a->from;
     group_show(g, &a->q, a->c, got, d->details);
@@ -285,7 +270,7 @@ void talk_settle(talk *t) {
         settle_one(t);
 }
 
-bool talk_ask(talk *t, question_op op, const route_case *c, const origin *from) {
+bool talk_ask(talk *t, question_op op, const void *c, const origin *from) {
     asked a = {.from = *from};
     if (!question_make(&a.q, &t->h, op, c)) {
         t->not_asked++;
@@ -293,7 +278,7 @@ bool talk_ask(talk *t, question_op op, const route_case *c, const origin *from) 
     }
     if (t->waiting == TALK_WINDOW)
         settle_one(t);
-    a.c = revive(t) ? case_copy(c) : NULL;
+    a.c = revive(t) ? subject_copy(op, c) : NULL;
     if (!a.c || !peer_put(&t->p, a.q.request, a.q.request_length)) {
         asked_free(&a);
         return false;

@@ -22,7 +22,7 @@ typedef struct group {
     char details[DETAILS_LENGTH];
     char note[80]; /* what there is to say about the case: that it could not be repeated */
     question_op op;
-    route_case *c; /* NULL: no case is to blame */
+    void *c; /* as the question takes it, NULL: no case is to blame */
     origin from;
     char *request, *want, *got; /* lines without their ends, NULL: there is none */
     size_t answers;
@@ -34,7 +34,7 @@ enum { TALK_WINDOW = 128, TALK_MAX_RESTARTS = 40 };
 
 typedef struct asked {
     question q;
-    route_case *c;
+    void *c;
     origin from;
 } asked;
 
@@ -62,7 +62,7 @@ void talk_close(talk *t);
 void talk_free(talk *t);
 
 /* Puts one case as that question, and may judge earlier answers. False when going on is of no use. */
-bool talk_ask(talk *t, question_op op, const route_case *c, const origin *from);
+bool talk_ask(talk *t, question_op op, const void *c, const origin *from);
 
 /* Hears all answers that are on their way. */
 void talk_settle(talk *t);
@@ -72,6 +72,6 @@ void talk_settle(talk *t);
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got);
 
 /* A group's case and answers replaced. */
-void group_show(group *g, const question *q, const route_case *c, const char *got, const char *details);
+void group_show(group *g, const question *q, const void *c, const char *got, const char *details);
 
 #endif

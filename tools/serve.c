@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute serve: the other side of cproute conform, answered by this library. */
 #include "arguments.h"
+#include "script_answers.h"
+#include "text/text_cache.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,7 +22,7 @@ typedef struct served {
 } served;
 
 static void say_hello(void) {
-    printf("{\"hello\":\"cproute %s\",\"ops\":[\"route\",\"layout\",\"exchange\"],\"layouts\":[",
+    printf("{\"hello\":\"cproute %s\",\"ops\":[\"route\",\"layout\",\"exchange\",\"cache\"],\"layouts\":[",
            cpr_version_string());
     for (int i = 0; i < CPR_LAYOUT_COUNT; i++)
         printf("%s\"%s\"", i ? "," : "", cpr_layout_name((cpr_layout)i));
@@ -216,11 +218,40 @@ static void answer_mistake(const char *mistake) {
     printf("{\"status\":\"error\",\"error\":\"bad_request\",\"message\":\"%s\"}\n", mistake);
 }
 
+/* A script brings its own tensors. */
+static bool take_script(cache_case *script, json_t *list, char *mistake, size_t size) {
+    size_t i;
+    json_t *op;
+    if (!json_is_array(list))
+        return false;
+    json_array_foreach(list, i, op) {
+        const char *name = json_string_value(json_object_get(op, "op"));
+        if (!name || !text_cache_knows(name) || !text_cache_read(script, op, mistake, size))
+            return false;
+    }
+    return true;
+}
+
+static void answer_script(json_t *object) {
+    char mistake[256];
+    cache_case *script = text_cache_new();
+    if (script && take_script(script, json_object_get(object, "ops"), mistake, sizeof mistake))
+        script_answers_write(stdout, script);
+    else
+        answer_mistake("ops is not a list of operations");
+    free(script);
+}
+
 static void serve_line(const char *line, size_t length) {
     served s = {.cu = OFFSETS_NONE, .error = {CPR_OK, -1, 0, 0}};
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
     const char *op = json_string_value(json_object_get(object, "op"));
     size_t which = 0;
+    if (op && !strcmp(op, "cache")) {
+        answer_script(object);
+        json_decref(object);
+        return;
+    }
     while (op && which < sizeof answers / sizeof *answers && strcmp(op, answers[which].op) != 0)
         which++;
     if (!op || which == sizeof answers / sizeof *answers)

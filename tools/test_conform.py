@@ -147,6 +147,32 @@ def test_large_case_is_shrunk_by_structure(folder):
     assert code == DIFFERS and len(minimal["cu_seqlens"]) <= 4 and minimal["cp_size"] <= 3, minimal
 
 
+CACHE_BY_NAME = """
+import json, sys
+print(json.dumps({"hello": "by name", "ops": ["cache"], "operations": ["new", "get", "write", "raw_write"], "errors": "any"}), flush=True)
+for line in sys.stdin:
+    there, kept, answers = set(), set(), []
+    for op in json.loads(line)["ops"]:
+        if op["op"] == "new":
+            there.add(op["t"])
+        if op["op"] == "get":
+            key = op["t"], op["cp"], op["rank"]
+            answers.append("nothing" if op["t"] not in there else "hit" if key in kept else "miss")
+            kept.add(key)
+    print(json.dumps({"answers": answers}), flush=True)
+"""
+
+
+def test_stale_hits_of_a_cache(folder):
+    cases = os.path.join(CORPUS, "cache.jsonl")
+    code, differences, _ = found("--cases", cases, "--random", "800", "--seed", "2", command=python(folder, CACHE_BY_NAME))
+    stale = differences["cache: a hit on what has changed"]
+    assert code == DIFFERS and stale["got"]["answers"][-1] == "hit" and stale["want"]["answers"][-1] == "miss", stale
+    assert len([op for op in stale["case"]["ops"] if op["op"] not in ("guard", "cap")]) <= 4, stale
+    replayed = subprocess.run([COMMAND, "replay", write(folder, "stale.jsonl", json.dumps(stale["case"]))], capture_output=True, text=True)
+    assert replayed.returncode == 0, replayed.stdout
+
+
 def test_equal_answers_of_other_form(folder):
     explicit = faulty(folder, ('"status": "ok", ', ""))
     assert found("--cases", CORPUS, *SMALL, command=explicit)[0] == AGREES
