@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu
+.PHONY: all cache-guards check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu upstream
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -21,6 +21,11 @@ fuzz-afl: ## the same with AFL++
 
 figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
 	@$(PYTHON) ci/figures.py
+
+upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone; needs torch
+	@test -n "$(SOURCE)" || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@$(call build,release)
+	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)"
 
 replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)

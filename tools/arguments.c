@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arguments.h"
 #include "files.h"
+#include "kit/choice.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -8,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 const builder builders[BUILDER_COUNT] = {
@@ -135,7 +137,7 @@ bool take_nothing(const char *value, bool *flag) {
     return *flag = true;
 }
 
-static bool take_json(arguments *a, const char *value, char *mistake, size_t size) {
+bool take_json(arguments *a, const char *value, char *mistake, size_t size) {
     (void)mistake;
     (void)size;
     return take_nothing(value, &a->json);
@@ -181,6 +183,23 @@ static bool take_out(arguments *a, const char *value, char *mistake, size_t size
     return true;
 }
 
+bool take_seconds(arguments *a, const char *value, char *mistake, size_t size) {
+    char *end;
+    a->seconds = strtod(value, &end);
+    if (end != value && !*end && a->seconds > 0 && a->seconds < 1e9)
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of seconds above 0", value);
+    return false;
+}
+
+static bool take_seed(arguments *a, const char *value, char *mistake, size_t size) {
+    a->seed_given = true;
+    if (parse_uint64(value, &a->seed))
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of 64 bits", value);
+    return false;
+}
+
 #define LAYOUT_NAMES "zigzag, contiguous, per_sequence_contiguous,\nflat_zigzag or heads_then_tails"
 
 const option_spec option_cu = {
@@ -203,6 +222,14 @@ const option_spec option_laws = {"law", "LAW[,LAW...]", "these laws only; 'cprou
 const option_spec option_findings = {"out", "DIR", "folder to keep findings in (" FINDINGS_FOLDER ")",
                                      take_out};
 const option_spec option_out = {"out", "DIR", "folder to write into", take_out};
+const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
+
+uint64_t fresh_seed(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t state = (uint64_t)now.tv_sec * UINT64_C(1000000007) + (uint64_t)now.tv_nsec + (uint64_t)getpid();
+    return random_next(&state) >> 16;
+}
 
 cpr_route_request request_of(const arguments *a, cpr_layout source, cpr_layout target) {
     return (cpr_route_request){

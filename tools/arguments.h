@@ -46,6 +46,9 @@ typedef struct arguments {
     uint64_t cases, seed;
     bool seed_given, exhaustive, list, verbose;
 
+    const char *cases_path, *known_path, *junit_path;
+    bool random_given, update_known;
+
     char **operands;
     int operand_count;
 } arguments;
@@ -68,11 +71,11 @@ typedef struct command {
 } command;
 
 extern const command route_command, layout_command, replay_command, check_command, explain_command,
-    shrink_command, seeds_command;
+    shrink_command, seeds_command, conform_command, serve_command;
 
 /* Options that several subcommands take. */
 extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows,
-    option_tp, option_json, option_law, option_laws, option_out, option_findings;
+    option_tp, option_json, option_law, option_laws, option_out, option_findings, option_seed;
 
 /* Where findings go if nobody says so. */
 #define FINDINGS_FOLDER "findings"
@@ -80,6 +83,8 @@ extern const option_spec option_cu, option_cp, option_rank, option_from, option_
 /* `take` functions for options whose values several options have. */
 bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size);
 bool take_nothing(const char *value, bool *flag);
+bool take_json(arguments *a, const char *value, char *mistake, size_t size);
+bool take_seconds(arguments *a, const char *value, char *mistake, size_t size);
 
 /* Runs a subcommand with its arguments; argv[0] is the name of the subcommand. */
 int command_run(const command *c, const char *program, int argc, char **argv);
@@ -93,6 +98,9 @@ int wrong_use(const command *c, const char *format, ...);
 
 /* Flushes standard output; an error there makes `code` a failure with a message. */
 int finish_output(int code);
+
+/* A seed for a run that was given none, short enough to be typed again. */
+uint64_t fresh_seed(void);
 
 bool parse_int64(const char *text, int64_t *value);
 bool parse_uint64(const char *text, uint64_t *value);

@@ -8,32 +8,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double DEFAULT_SECONDS = 10;
-
-static bool take_seconds(arguments *a, const char *value, char *mistake, size_t size) {
-    char *end;
-    a->seconds = strtod(value, &end);
-    if (end != value && !*end && a->seconds > 0 && a->seconds < 1e9)
-        return true;
-    snprintf(mistake, size, "'%s' is not a number of seconds above 0", value);
-    return false;
-}
 
 static bool take_cases(arguments *a, const char *value, char *mistake, size_t size) {
     if (parse_uint64(value, &a->cases) && a->cases > 0)
         return true;
     snprintf(mistake, size, "'%s' is not a number of cases above 0", value);
-    return false;
-}
-
-static bool take_seed(arguments *a, const char *value, char *mistake, size_t size) {
-    a->seed_given = true;
-    if (parse_uint64(value, &a->seed))
-        return true;
-    snprintf(mistake, size, "'%s' is not a number of 64 bits", value);
     return false;
 }
 
@@ -53,7 +35,6 @@ static const option_spec option_seconds = {
     "seconds", "S", "time for all laws together (10; --exhaustive: no limit)", take_seconds};
 static const option_spec option_cases = {"cases", "N", "cases for each law, whatever time they take",
                                          take_cases};
-static const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
 static const option_spec option_exhaustive = {"exhaustive", NULL, "every small case instead of random ones",
                                               take_exhaustive};
 static const option_spec option_list = {"list", NULL, "name the laws and what they mean", take_list};
@@ -157,13 +138,6 @@ static int list_laws(void) {
     for (size_t i = 0; i < law_count; i++)
         printf("%-14s %s\n", laws[i].id, laws[i].meaning);
     return finish_output(EXIT_GOOD);
-}
-
-static uint64_t fresh_seed(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t state = (uint64_t)now.tv_sec * UINT64_C(1000000007) + (uint64_t)now.tv_nsec + (uint64_t)getpid();
-    return random_next(&state) >> 16; /* short enough to be typed again */
 }
 
 static int check_run(arguments *a) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &route_command, &layout_command, &explain_command, &replay_command,
-    &check_command, &shrink_command, &seeds_command,
+    &route_command,  &layout_command, &explain_command, &replay_command, &check_command,
+    &shrink_command, &seeds_command,  &conform_command, &serve_command,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 

@@ -15,7 +15,7 @@ import time
 
 COMMAND = os.path.abspath(sys.argv[1])
 GOOD, REFUSED, WRONG_USE = 0, 1, 2
-SUBCOMMANDS = ("route", "layout", "replay", "check", "explain", "shrink", "seeds")
+SUBCOMMANDS = ("route", "layout", "replay", "check", "explain", "shrink", "seeds", "conform", "serve")
 
 
 class Result:

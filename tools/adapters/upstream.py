@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the published generations of Megatron-LM to `cproute conform`: what `make upstream SOURCE=...` runs.
+
+    tools/adapters/upstream.py --source CLONE
+
+CLONE is a git clone, bare or not, with the commits below. Writes docs/upstream.md, the known differences of every generation
+to tools/adapters/known/, and the minimal cases to corpus/cases/upstream.jsonl. Needs torch in the Python that runs it.
+"""
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+CASES = os.path.join(ROOT, "corpus", "cases")
+UPSTREAM_CASES = os.path.join(CASES, "upstream.jsonl")
+KNOWN = os.path.join(HERE, "known")
+REPORT = os.path.join(ROOT, "docs", "upstream.md")
+ADAPTER = os.path.join(HERE, "megatron.py")
+RANDOM, SEED = 2000, 1
+
+# In the order of their publication: short name, commit or ref, what it is.
+GENERATIONS = [
+    ("3282-first", "0565caabea", "#3282, first version: contiguous means chunks 2r and 2r+1 of every sequence"),
+    ("3282-review", "df90299fa6", "#3282 after its first review: empty sequences are taken"),
+    ("3282-merged", "5139086e7f", "#3282 as it was merged: contiguous means a span of the stream"),
+    ("5664", "refs/pull/5664/head", "#5664: intervals, one flat tensor for each direction"),
+    ("6387", "3f49de20de", "#6387, merged into dev: one two-view route for both directions"),
+    ("6515", "refs/pull/6515/head", "#6515: the same for main"),
+    ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows. "
+     "What it says of boundaries that do not start at 0 or decrease differs from run to run: it indexes with memory that nobody set"),
+    ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
+]
+
+# How bad a difference is, by what its kind says; the first that fits.
+GRADES = [
+    ("wrong rows", "rows go to another place, and nothing says so", lambda d: ": other " in d),
+    ("accepts", "a request that is wrong gets a route", lambda d: d.endswith("is accepted")),
+    ("breaks", "a wrong request ends in an exception that was not meant for it", lambda d: "exception:" in d),
+    ("refuses", "a request that is legal is refused", lambda d: "what is legal is refused" in d),
+    ("other rule", "a wrong request is refused for another reason than the first", lambda d: True),
+]
+
+
+def grade_of(difference):
+    return next(name for name, _, fits in GRADES if fits(difference))
+
+
+class Clone:
+    def __init__(self, path):
+        inside = os.path.join(path, ".git")
+        self.folder = inside if os.path.exists(inside) else path
+
+    def git(self, *arguments, **options):
+        done = subprocess.run(["git", "--git-dir", self.folder, *arguments], capture_output=True, text=True, **options)
+        return done.stdout if done.returncode == 0 else None
+
+    def commit(self, name):
+        found = self.git("rev-parse", "--verify", "--quiet", name + "^{commit}")
+        return found.strip() if found else None
+
+    def extract(self, commit, folder):
+        """The files of context parallelism, and no others: the adapter needs no more."""
+        for name in self.git("ls-tree", "-r", "--name-only", commit, "megatron/core").splitlines():
+            if "context_parallel" in name and name.endswith(".py"):
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w") as file:
+                    file.write(self.git("show", f"{commit}:{name}"))
+
+
+def conform(command, source, cases, *options):
+    """([differences], counts, seconds)"""
+    begun = time.monotonic()
+    done = subprocess.run([command, "conform", "--json", "--cases", cases, "--random", str(RANDOM), "--seed", str(SEED), *options, "--",
+                           sys.executable, ADAPTER, "--source", source], capture_output=True, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode not in (0, 1) or not lines or not lines[-1]["questions"]:
+        sys.exit(f"upstream.py: conform failed\n{done.stdout}{done.stderr}")
+    return lines[:-1], lines[-1], time.monotonic() - begun
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Text cases
+# --------------------------------------------------------------------------------------------------------------
+
+def text_case(difference, name, commit):
+    """A minimal case under a name that its contents make, so that it stays the same from run to run."""
+    case = {key: value for key, value in difference["case"].items() if key not in ("id", "law", "tag", "note")}
+    digest = hashlib.sha256(json.dumps(case, sort_keys=True).encode()).hexdigest()[:8]
+    return {"id": f"upstream-{digest}", "source": f"Megatron-LM {commit[:10]} ({name})", "tag": "upstream", **case,
+            "note": difference["difference"]}
+
+
+def discover(command, sources):
+    """The minimal cases of every generation, as the rest of the corpus and random cases show them, beside those that were found before."""
+    cases = {}
+    if os.path.exists(UPSTREAM_CASES):
+        with open(UPSTREAM_CASES) as file:
+            cases = {case["id"]: case for case in map(json.loads, file)}
+    with tempfile.TemporaryDirectory() as rest:
+        for name in os.listdir(CASES):
+            if not name.startswith("upstream."):
+                shutil.copy(os.path.join(CASES, name), rest)
+        for name, commit, source in sources:
+            for difference in conform(command, source, rest)[0]:
+                if "case" in difference:
+                    case = text_case(difference, name, commit)
+                    cases.setdefault(case["id"], case)
+    with open(UPSTREAM_CASES, "w") as file:
+        file.writelines(json.dumps(case, separators=(",", ":")) + "\n" for case in cases.values())
+    return len(cases)
+
+
+# --------------------------------------------------------------------------------------------------------------
+# The report
+# --------------------------------------------------------------------------------------------------------------
+
+def shown(case):
+    text = f"`{json.dumps(case['cu_seqlens'], separators=(',', ':'))}`, P = {case['cp_size']}, rank {case['rank']}"
+    for op in case.get("ops", []):
+        if op["op"] == "dtype":
+            text += f", {op['v']}"
+    return text
+
+
+def answer_in_short(answer):
+    if not isinstance(answer, dict):
+        return str(answer)
+    if answer.get("status") == "error":
+        return answer.get("message") or answer["error"]
+    for field in ("tokens", "recv_rows", "send_rows"):
+        if answer.get(field) is not None:
+            return f"{field} {answer[field]}"
+    return "a route"
+
+
+def cell(text):
+    text = " ".join(str(text).split()).replace("|", "\\|")
+    return text if len(text) <= 110 else text[:107] + "..."
+
+
+def differences_by_case(differences):
+    """What is said about routes, which all generations answer for, by case of the corpus."""
+    by_case = {}
+    for difference in differences:
+        if difference["difference"].startswith("route: "):
+            for case in difference["cases"]:
+                by_case.setdefault(case, set()).add(difference["difference"])
+    return by_case
+
+
+def told_apart(before, after):
+    a, b = differences_by_case(before), differences_by_case(after)
+    return sorted(case for case in {*a, *b} if a.get(case) != b.get(case))
+
+
+def section(name, commit, what, differences, counts):
+    lines = [f"## {name}", "", f"{what}. Commit `{commit}`, as {counts['implementation']}.", "",
+             f"{counts['questions']} questions, {counts['wrong']} answers differ"
+             + (", in these ways:" if differences else ": it agrees in everything that it was asked."), ""]
+    if differences:
+        lines += ["| how bad | difference | answers | smallest input | it says |", "| --- | --- | --- | --- | --- |"]
+    order = [grade for grade, _, _ in GRADES]
+    for one in sorted(differences, key=lambda d: (order.index(grade_of(d["difference"])), d["difference"])):
+        lines.append(f"| {grade_of(one['difference'])} | {one['difference']} | {one['answers']} | {shown(one['case'])} | "
+                     f"{cell(answer_in_short(one['got']))} |")
+    return lines + ([""] if differences else [])
+
+
+def summary(results):
+    lines = ["| generation | commit | " + " | ".join(grade for grade, _, _ in GRADES) + " |",
+             "| --- | --- |" + " --- |" * len(GRADES)]
+    for name, commit, _, differences, _ in results:
+        counts = [sum(grade_of(d["difference"]) == grade for d in differences) for grade, _, _ in GRADES]
+        lines.append(f"| {name} | `{commit[:10]}` | " + " | ".join(map(str, counts)) + " |")
+    return lines
+
+
+def adjacent(results):
+    lines = ["| from | to | cases of the corpus that tell them apart | for example |", "| --- | --- | --- | --- |"]
+    for before, after in zip(results, results[1:]):
+        cases = told_apart(before[3], after[3])
+        lines.append(f"| {before[0]} | {after[0]} | {len(cases)} | {', '.join(f'`{case}`' for case in cases[:3]) or 'none: their routes agree'} |")
+    return lines
+
+
+def write_report(results, missing, torch_version):
+    lines = ["# What the published generations of Megatron-LM do", "",
+             "Written by `make upstream SOURCE=CLONE`, which runs each of them on the CPU against the corpus and "
+             f"{RANDOM:,} random cases of seed {SEED}",
+             f"(torch {torch_version}). `tools/adapters/known/` holds the differences as they were accepted, `corpus/cases/upstream.jsonl` the smallest",
+             "cases. What is right is what this project's specification says; where public code has another opinion, that is a difference all",
+             "the same: see `accepts`, `refuses` and `other rule`.", "",
+             "Kinds of differences, the worst first:", ""]
+    lines += [f"- **{name}**: {meaning}" for name, meaning, _ in GRADES]
+    lines += ["", "How many kinds of each:", "", *summary(results), "", "What tells a generation from the one before it:", "", *adjacent(results), ""]
+    if missing:
+        lines += ["Not in the clone, and so not run: " + ", ".join(f"{name} (`{ref}`)" for name, ref, _ in missing) + ".", ""]
+    for result in results:
+        lines += section(*result)
+    with open(REPORT, "w") as file:
+        file.write("\n".join(lines).rstrip() + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--source", required=True, help="a git clone of Megatron-LM, bare or not")
+    parser.add_argument("--cproute", default=os.path.join(ROOT, "build", "release", "cproute"), help="the command")
+    options = parser.parse_args()
+    if not importlib.util.find_spec("torch"):
+        sys.exit(f"upstream.py: {sys.executable} has no torch")
+    import torch
+    clone = Clone(options.source)
+    found = [(name, clone.commit(ref), what) for name, ref, what in GENERATIONS]
+    missing = [one for one in GENERATIONS if not clone.commit(one[1])]
+    if len(missing) == len(GENERATIONS):
+        sys.exit(f"upstream.py: {options.source} has none of the generations")
+    os.makedirs(KNOWN, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = []
+        for name, commit, _ in found:
+            if commit:
+                sources.append((name, commit, os.path.join(folder, name)))
+                clone.extract(commit, sources[-1][2])
+        print(f"{discover(options.cproute, sources)} minimal cases")
+        results = []
+        for (name, commit, what), (_, _, source) in zip([one for one in found if one[1]], sources):
+            known = os.path.join(KNOWN, name + ".jsonl")
+            conform(options.cproute, source, CASES, "--known", known, "--update-known")
+            # Once more, now that all are known and asked: so the report is the same from run to run.
+            differences, counts, seconds = conform(options.cproute, source, CASES, "--known", known, "--update-known")
+            print(f"{name}: {counts['questions']} questions, {len(differences)} kinds of differences, {seconds:.1f} s")
+            with open(known) as file:
+                minimal = {entry["difference"]: entry for entry in map(json.loads, file)}
+            results.append((name, commit, what, [{**one, **minimal[one["difference"]]} for one in differences], counts))
+    write_report(results, missing, torch.__version__)
+
+
+if __name__ == "__main__":
+    main()

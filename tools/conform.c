@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cproute conform: another implementation against the corpus and random cases. */
+#include "arguments.h"
+#include "conform_report.h"
+#include "conform_shrink.h"
+#include "files.h"
+#include "kit/choice.h"
+#include "text/text_outcome.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const double DEFAULT_TIMEOUT_S = 10, SHRINKING_S = 30;
+static const char CORPUS_FOLDER[] = "corpus/cases";
+enum { DEFAULT_RANDOM = 1000, DRAWS_PER_CASE = 20000 };
+
+static bool take_path(const char **to, const char *value) {
+    *to = value;
+    return true;
+}
+
+static bool take_cases(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_path(&a->cases_path, value);
+}
+
+static bool take_known(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_path(&a->known_path, value);
+}
+
+static bool take_junit(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_path(&a->junit_path, value);
+}
+
+static bool take_update(arguments *a, const char *value, char *mistake, size_t size) {
+    (void)mistake;
+    (void)size;
+    return take_nothing(value, &a->update_known);
+}
+
+static bool take_random(arguments *a, const char *value, char *mistake, size_t size) {
+    a->random_given = true;
+    if (parse_uint64(value, &a->cases) && a->cases < UINT64_C(1) << 40)
+        return true;
+    snprintf(mistake, size, "'%s' is not a number of cases", value);
+    return false;
+}
+
+static const option_spec option_cases = {"cases", "PATH", "text cases: a file or a folder (corpus/cases)",
+                                         take_cases};
+static const option_spec option_random = {"random", "N", "so many random cases beside them (1000)",
+                                          take_random};
+static const option_spec option_known = {"known", "FILE", "differences that are accepted; others are new",
+                                         take_known};
+static const option_spec option_update = {"update-known", NULL, "write what differs into that file",
+                                          take_update};
+static const option_spec option_junit = {"junit", "FILE", "write a JUnit report too", take_junit};
+static const option_spec option_timeout = {"timeout", "S", "seconds for an answer (10)", take_seconds};
+static const option_spec option_found_json = {"json", NULL, "one JSON object a difference, then the counts",
+                                              take_json};
+static const option_spec *const options[] = {&option_cases, &option_random,     &option_seed,
+                                             &option_known, &option_update,     &option_timeout,
+                                             &option_junit, &option_found_json, NULL};
+
+/* Set by a signal, which has no other way to speak. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+typedef struct conformance {
+    const arguments *a;
+    talk t;
+    known k;
+    outcome_counts counts;
+    route_case *c;
+    cache_case *script;
+    bool going, mistaken;
+} conformance;
+
+/*------------------------------------------------------------------------------
+ * Cases
+ *----------------------------------------------------------------------------*/
+
+/* What the rules say about the case; a case of the corpus may be about something else than its route. */
+static void expect_of_engine(route_case *c) {
+    boundaries b = boundaries_make(c);
+    cpr_route *route = NULL;
+    cpr_route_build(&b.request, NULL, &route, &c->expected);
+    c->expected_known = true;
+    cpr_route_free(route);
+    boundaries_free(&b);
+}
+
+static bool ask(conformance *f, question_op op, const origin *from) {
+    f->going = f->going && !interrupted && talk_ask(&f->t, op, f->c, from);
+    return f->going;
+}
+
+/* A target is a source of other cases, but in the corpus. */
+static void ask_layouts(conformance *f, const origin *from) {
+    const cpr_layout source = f->c->source;
+    ask(f, ASK_LAYOUT, from);
+    if (!from->corpus || source == f->c->target)
+        return;
+    f->c->source = f->c->target;
+    expect_of_engine(f->c);
+    ask(f, ASK_LAYOUT, from);
+    f->c->source = source;
+    expect_of_engine(f->c);
+}
+
+static void ask_case(conformance *f, const origin *from, bool exchange) {
+    ask(f, ASK_ROUTE, from);
+    ask_layouts(f, from);
+    if (exchange && f->c->expected.status == CPR_OK)
+        ask(f, ASK_EXCHANGE, from);
+}
+
+/* Numbers with fractions, beyond 64 bits, or beyond the type that is given, have no place in a request. */
+static bool is_expressible(const text_case *c) {
+    const bool narrow =
+        c->dtype_given && c->dtype == CPR_INT32 && offsets_smallest_dtype(&c->cu) != CPR_INT32;
+    return c->cu.oversize < 0 && !c->cu.fractions && !narrow;
+}
+
+static bool ask_text_case(void *context, const text_entry *entry) {
+    conformance *f = context;
+    if (!entry->c) {
+        fprintf(stderr, "cproute conform: %s:%d %s\n", entry->file, entry->line, entry->mistake);
+        f->mistaken = true;
+        return true;
+    }
+    const judged_ranks ranks = text_case_ranks(entry->c);
+    const char *slash = strrchr(entry->file, '/');
+    origin from = {.corpus = true};
+    snprintf(from.name, sizeof from.name, "%.60s:%.90s", slash ? slash + 1 : entry->file, entry->c->id);
+    if (entry->c->cache) {
+        f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, entry->c->cache, &from);
+        f->counts.corpus_cases++;
+        return f->going;
+    }
+    if (!is_expressible(entry->c) || entry->c->cu.list.count > CASE_MAX_ENTRIES) {
+        f->counts.skipped_cases++;
+        return f->going;
+    }
+    for (size_t i = 0; i < ranks.count && f->going; i++) {
+        text_case_to_route_case(entry->c, ranks.items[i], true, f->c);
+        expect_of_engine(f->c);
+        ask_case(f, &from, i == 0);
+    }
+    f->counts.corpus_cases++;
+    return f->going;
+}
+
+static void ask_file(void *context, const char *path) {
+    conformance *f = context;
+    char mistake[4600];
+    if (!f->going || !is_text_file(path) || text_file_visit(path, ask_text_case, f, mistake, sizeof mistake))
+        return;
+    fprintf(stderr, "cproute conform: %s\n", mistake);
+    f->mistaken = true;
+}
+
+/* One script in so many cases: it asks much. */
+enum { CASES_PER_SCRIPT = 8, DRAWS_PER_SCRIPT = 200 };
+
+static void ask_script(conformance *f, uint64_t state, const origin *from) {
+    for (int draws = 0; draws < DRAWS_PER_SCRIPT; draws++) {
+        choices drawn = choices_from_seed(random_next(&state), NULL);
+        cache_case_draw(&drawn, CACHE_ALPHABET_DRAWN, f->script);
+        if (hello_allows_script(&f->t.h, f->script))
+            break;
+    }
+    f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, f->script, from);
+}
+
+/* Cases that the other side is not asked are drawn again: most implementations know two layouts of five. */
+static bool draw_case(conformance *f, uint64_t *state) {
+    for (int draws = 0; draws < DRAWS_PER_CASE; draws++) {
+        choices from = choices_from_seed(random_next(state), NULL);
+        route_case_draw(&from, &CASE_BOUNDS_DRAWN, f->c);
+        for (question_op op = ASK_ROUTE; op < ASK_CACHE; op++)
+            if (hello_allows(&f->t.h, op, f->c))
+                return true;
+    }
+    return f->t.h.ops[ASK_CACHE]; /* scripts come with whatever case */
+}
+
+static void ask_random(conformance *f) {
+    uint64_t state = f->a->seed;
+    for (uint64_t i = 0; i < f->a->cases && f->going && draw_case(f, &state); i++) {
+        origin from = {.corpus = false};
+        snprintf(from.name, sizeof from.name, "random case %" PRIu64 " of seed %" PRIu64, i, f->a->seed);
+        ask_case(f, &from, true);
+        if (i % CASES_PER_SCRIPT == 0 && f->t.h.ops[ASK_CACHE])
+            ask_script(f, state, &from);
+        f->counts.random_cases++;
+    }
+}
+
+static void ask_all(conformance *f) {
+    f->going = known_ask(&f->k, &f->t);
+    if (f->a->cases_path && f->going && !files_visit(f->a->cases_path, ask_file, f)) {
+        fprintf(stderr, "cproute conform: %s: %s\n", f->a->cases_path, strerror(errno));
+        f->mistaken = true;
+    }
+    if (f->going)
+        ask_random(f);
+    if (!interrupted)
+        talk_settle(&f->t);
+}
+
+/*------------------------------------------------------------------------------
+ * Findings
+ *----------------------------------------------------------------------------*/
+
+/* The time is shared; a known difference has its minimal case. */
+static void shrink_all(conformance *f) {
+    const double deadline = seconds_now() + SHRINKING_S;
+    size_t left = 0;
+    for (size_t i = 0; i < f->t.group_count; i++)
+        left += !json_object_get(f->k.entries, f->t.groups[i].signature);
+    /* Asking again may find other differences, which are none of these cases. */
+    const size_t groups = f->t.group_count;
+    for (size_t i = 0; i < groups && !interrupted; i++) {
+        group *g = &f->t.groups[i];
+        if (json_object_get(f->k.entries, g->signature))
+            continue;
+        group_shrink(&f->t, g, (deadline - seconds_now()) / (double)left--);
+    }
+}
+
+static void count_all(conformance *f) {
+    for (size_t i = 0; i < f->t.group_count; i++) {
+        const bool accepted = known_has(&f->k, &f->t.groups[i]);
+        f->counts.accepted += accepted;
+        f->counts.fresh += !accepted;
+    }
+    f->counts.not_met = known_not_met(&f->k, &f->t);
+    f->counts.interrupted = interrupted != 0;
+    f->counts.seed = f->a->seed;
+}
+
+static int write_files(const conformance *f) {
+    const arguments *a = f->a;
+    int code = EXIT_GOOD;
+    if (a->junit_path && !report_junit(&f->t, &f->k, &f->counts, a->junit_path)) {
+        fprintf(stderr, "cproute conform: cannot write %s: %s\n", a->junit_path, strerror(errno));
+        code = EXIT_WRONG_USE;
+    }
+    if (a->update_known && !f->counts.interrupted && !known_write(&f->k, &f->t, a->known_path)) {
+        fprintf(stderr, "cproute conform: cannot write %s: %s\n", a->known_path, strerror(errno));
+        code = EXIT_WRONG_USE;
+    }
+    return code;
+}
+
+static int tell(conformance *f) {
+    count_all(f);
+    (f->a->json ? report_json : report_text)(&f->t, &f->k, &f->counts);
+    const int code = write_files(f);
+    if (code || f->mistaken)
+        return EXIT_WRONG_USE;
+    return f->counts.fresh && !f->a->update_known ? EXIT_FINDINGS : EXIT_GOOD;
+}
+
+static int converse(conformance *f, char *const *words) {
+    const double timeout = f->a->seconds > 0 ? f->a->seconds : DEFAULT_TIMEOUT_S;
+    const bool open = talk_open(&f->t, words, timeout);
+    if (!open && errno) {
+        fprintf(stderr, "cproute conform: cannot run %s: %s\n", words[0], strerror(errno));
+        return EXIT_WRONG_USE;
+    }
+    if (open && !f->t.h.skipped[0]) {
+        ask_all(f);
+        shrink_all(f);
+        if (!interrupted)
+            talk_close(&f->t);
+    }
+    return tell(f);
+}
+
+static int conform(arguments *a) {
+    conformance f = {.a = a, .c = calloc(1, sizeof *f.c), .script = calloc(1, sizeof *f.script)};
+    char mistake[4600];
+    int code = EXIT_WRONG_USE;
+    if (!f.c || !f.script)
+        fprintf(stderr, "cproute conform: out of memory\n");
+    else if (!known_read(&f.k, a->known_path, mistake, sizeof mistake))
+        fprintf(stderr, "cproute conform: %s\n", mistake);
+    else
+        code = converse(&f, a->operands);
+    talk_free(&f.t);
+    known_free(&f.k);
+    free(f.c);
+    free(f.script);
+    return finish_output(code);
+}
+
+static int conform_run(arguments *a) {
+    struct stat info;
+    if (!a->operand_count)
+        return wrong_use(&conform_command, "a command is missing");
+    if (a->update_known && !a->known_path)
+        return wrong_use(&conform_command, "--update-known needs --known");
+    if (a->cases_path && stat(a->cases_path, &info))
+        return wrong_use(&conform_command, "--cases: %s: %s", a->cases_path, strerror(errno));
+    if (!a->cases_path && !stat(CORPUS_FOLDER, &info))
+        a->cases_path = CORPUS_FOLDER;
+    if (!a->random_given)
+        a->cases = DEFAULT_RANDOM;
+    if (!a->seed_given)
+        a->seed = fresh_seed();
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return conform(a);
+}
+
+const command conform_command = {
+    .name = "conform",
+    .summary = "Holds another implementation to the corpus and to random cases.",
+    .operands = "[options] -- COMMAND [ARGUMENT..]",
+    .details = "The command says a line of JSON first, its hello, then answers every line of its\n"
+               "input by one; docs/your-implementation.md tells what they look like, and\n"
+               "tools/adapters has examples. Answers are compared with those of this library,\n"
+               "grouped by what is wrong, and the simplest case of each group is shrunk.\n"
+               "Exit status 1: a difference that --known does not hold.",
+    .options = options,
+    .run = conform_run,
+};

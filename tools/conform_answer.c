@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong about an answer, by comparing meanings: a list 0, 1, 2, ... and null are the same rows. */
+#include "conform_question.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct judge {
+    const question *q;
+    const hello *h;
+    json_t *got, *want;
+    difference *d;
+} judge;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static judgement
+wrong(const judge *j, const char *format, ...) {
+    va_list details;
+    va_start(details, format);
+    int head = snprintf(j->d->signature, sizeof j->d->signature, "%s: ", question_op_names[j->q->op]);
+    vsnprintf(j->d->signature + head, sizeof j->d->signature - (size_t)head, format, details);
+    va_end(details);
+    return ANSWER_WRONG;
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void
+tell(const judge *j, const char *format, ...) {
+    va_list details;
+    va_start(details, format);
+    vsnprintf(j->d->details, sizeof j->d->details, format, details);
+    va_end(details);
+}
+
+static const char *text_of(json_t *object, const char *field) {
+    const char *text = json_string_value(json_object_get(object, field));
+    return text ? text : "";
+}
+
+/*------------------------------------------------------------------------------
+ * Lists of numbers
+ *----------------------------------------------------------------------------*/
+
+static bool is_identity(const json_t *list) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item) {
+        if (!json_is_integer(item) || json_integer_value(item) != (json_int_t)i)
+            return false;
+    }
+    return true;
+}
+
+/* False at the first entry that differs; its place and both values are told. */
+static bool same_numbers(const judge *j, const char *field, const json_t *got, const json_t *want) {
+    const size_t got_count = json_array_size(got), want_count = json_array_size(want);
+    for (size_t i = 0; i < got_count && i < want_count; i++) {
+        const json_t *g = json_array_get(got, i), *w = json_array_get(want, i);
+        if (!json_is_integer(g)) {
+            tell(j, "%s[%zu] is not a whole number", field, i);
+            return false;
+        }
+        if (json_integer_value(g) != json_integer_value(w)) {
+            tell(j, "%s[%zu]: got %" JSON_INTEGER_FORMAT ", want %" JSON_INTEGER_FORMAT, field, i,
+                 json_integer_value(g), json_integer_value(w));
+            return false;
+        }
+    }
+    if (got_count != want_count)
+        tell(j, "%s: got %zu numbers, want %zu", field, got_count, want_count);
+    return got_count == want_count;
+}
+
+/* Rows: null is 0, 1, 2, ... */
+static bool same_rows(const judge *j, const char *field, const json_t *got, const json_t *want) {
+    const bool got_list = json_is_array(got), want_list = json_is_array(want);
+    if (got_list && want_list)
+        return same_numbers(j, field, got, want);
+    if (!got_list && !want_list)
+        return true;
+    const json_t *side =
+        json_object_get(j->want, !strcmp(field, "send_rows") ? "source_rows" : "target_rows");
+    const bool all = want_list || json_array_size(got) == (size_t)json_integer_value(side);
+    if (all && is_identity(got_list ? got : want))
+        return true;
+    tell(j, "%s: got %s, want %s", field, got_list ? "a list" : "null, which is 0, 1, 2, ...",
+         want_list ? "another order" : "0, 1, 2, ...");
+    return false;
+}
+
+/*------------------------------------------------------------------------------
+ * Errors
+ *----------------------------------------------------------------------------*/
+
+static judgement judge_error_details(const judge *j) {
+    static const char *const fields[] = {"index", "got", "want"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const json_t *got = json_object_get(j->got, fields[i]), *want = json_object_get(j->want, fields[i]);
+        if (json_equal(got, want))
+            continue;
+        tell(j, "%s: got %" JSON_INTEGER_FORMAT ", want %" JSON_INTEGER_FORMAT, fields[i],
+             json_integer_value(got), json_integer_value(want));
+        return wrong(j, "%s has another %s", text_of(j->want, "error"), fields[i]);
+    }
+    return ANSWER_RIGHT;
+}
+
+static judgement judge_error(const judge *j) {
+    const char *got = text_of(j->got, "error"), *want = text_of(j->want, "error");
+    if (j->h->errors == ERRORS_ANY)
+        return ANSWER_RIGHT;
+    if (strcmp(got, want) != 0)
+        return wrong(j, "%s is refused as %.40s", want, *got ? got : "an error without a kind");
+    return j->h->errors == ERRORS_KIND ? ANSWER_RIGHT : judge_error_details(j);
+}
+
+/*------------------------------------------------------------------------------
+ * Answers
+ *----------------------------------------------------------------------------*/
+
+static judgement wrong_field(const judge *j, const char *field) {
+    json_t *request = json_loadb(j->q->request, j->q->request_length, 0, NULL);
+    if (j->q->op == ASK_LAYOUT)
+        wrong(j, "%s: other %s", text_of(request, "layout"), field);
+    else
+        wrong(j, "%s->%s: other %s", text_of(request, "from"), text_of(request, "to"), field);
+    json_decref(request);
+    return ANSWER_WRONG;
+}
+
+static judgement malformed(const judge *j, const char *field) {
+    tell(j, "%s is missing, or of another type", field);
+    return wrong(j, "an answer without %s", field);
+}
+
+static judgement judge_route(const judge *j) {
+    static const char *const counts[] = {"rank", "source_rows", "target_rows"};
+    static const char *const splits[] = {"input_splits", "output_splits"};
+    static const char *const rows[] = {"send_rows", "recv_rows"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const json_t *got = json_object_get(j->got, counts[i]), *want = json_object_get(j->want, counts[i]);
+        if (!json_is_integer(got))
+            return malformed(j, counts[i]);
+        if (json_equal(got, want))
+            continue;
+        tell(j, "%s: got %" JSON_INTEGER_FORMAT ", want %" JSON_INTEGER_FORMAT, counts[i],
+             json_integer_value(got), json_integer_value(want));
+        return wrong_field(j, counts[i]);
+    }
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        const json_t *got = json_object_get(j->got, splits[i]);
+        if (!json_is_array(got))
+            return malformed(j, splits[i]);
+        if (!same_numbers(j, splits[i], got, json_object_get(j->want, splits[i])))
+            return wrong_field(j, splits[i]);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *got = json_object_get(j->got, rows[i]);
+        if (!json_is_array(got) && !json_is_null(got))
+            return malformed(j, rows[i]);
+        if (!same_rows(j, rows[i], got, json_object_get(j->want, rows[i])))
+            return wrong_field(j, rows[i]);
+    }
+    return ANSWER_RIGHT;
+}
+
+static judgement judge_layout(const judge *j) {
+    const json_t *got = json_object_get(j->got, "tokens");
+    if (!json_is_array(got))
+        return malformed(j, "tokens");
+    if (same_numbers(j, "tokens", got, json_object_get(j->want, "tokens")))
+        return ANSWER_RIGHT;
+    return wrong_field(j, "tokens");
+}
+
+static judgement judge_exchange(const judge *j) {
+    const json_t *got = json_object_get(j->got, "tokens"), *want = json_object_get(j->want, "tokens");
+    if (!json_is_array(got) || json_array_size(got) != json_array_size(want))
+        return malformed(j, "tokens");
+    for (size_t rank = 0; rank < json_array_size(want); rank++) {
+        char field[32];
+        snprintf(field, sizeof field, "tokens[%zu]", rank);
+        if (!json_is_array(json_array_get(got, rank)))
+            return malformed(j, "tokens");
+        if (!same_numbers(j, field, json_array_get(got, rank), json_array_get(want, rank)))
+            return wrong_field(j, "tokens");
+    }
+    return ANSWER_RIGHT;
+}
+
+/* What a step of a script was answered, as a class of differences. */
+static judgement wrong_step(const judge *j, size_t step, const char *got, const char *want) {
+    tell(j, "answer %zu: got %.60s, want %.60s", step, got, want);
+    if (!strcmp(got, "hit") && !strcmp(want, "miss"))
+        return wrong(j, "a hit on what has changed");
+    if (!strcmp(got, "hit") && !strncmp(want, "error:", 6))
+        return wrong(j, "a hit on what is refused as %s", want + 6);
+    if (!strcmp(got, "miss") && !strcmp(want, "hit"))
+        return wrong(j, "a needless build");
+    return wrong(j, "%.40s instead of %.40s", got, want);
+}
+
+static judgement judge_script(const judge *j) {
+    const json_t *got = json_object_get(j->got, "answers"), *want = json_object_get(j->want, "answers");
+    if (!json_is_array(got))
+        return malformed(j, "answers");
+    for (size_t i = 0; i < json_array_size(want); i++) {
+        const char *own = json_string_value(json_array_get(got, i)),
+                   *right = json_string_value(json_array_get(want, i));
+        const bool refused = own && !strncmp(own, "error:", 6) && !strncmp(right, "error:", 6);
+        if (!own)
+            return malformed(j, "answers");
+        if (strcmp(own, right) != 0 && !(refused && j->h->errors == ERRORS_ANY))
+            return wrong_step(j, i, own, right);
+    }
+    return json_array_size(got) == json_array_size(want) ? ANSWER_RIGHT : malformed(j, "answers");
+}
+
+static judgement (*const judges[QUESTION_OPS])(const judge *j) = {judge_route, judge_layout, judge_exchange,
+                                                                  judge_script};
+
+static judgement judge_objects(const judge *j) {
+    const char *status = text_of(j->got, "status");
+    const bool refused = !strcmp(status, "error"), must_refuse = json_object_get(j->want, "error") != NULL;
+    if (!json_is_object(j->got)) {
+        tell(j, "it is not an object");
+        return wrong(j, "an answer that is no object");
+    }
+    if (!strcmp(status, "unsupported"))
+        return ANSWER_UNSUPPORTED;
+    if (*status && !refused && strcmp(status, "ok") != 0) {
+        tell(j, "'%.40s'", status);
+        return wrong(j, "an answer of unknown status");
+    }
+    if (refused && must_refuse)
+        return judge_error(j);
+    if (refused)
+        return wrong(j, "what is legal is refused as %.40s", text_of(j->got, "error"));
+    if (must_refuse)
+        return wrong(j, "%s is accepted", text_of(j->want, "error"));
+    return judges[j->q->op](j);
+}
+
+judgement answer_judge(const question *q, const hello *h, const char *line, size_t length, difference *d) {
+    *d = (difference){0};
+    if (length + 1 == q->want_length && !memcmp(line, q->want, length))
+        return ANSWER_RIGHT;
+    json_error_t error;
+    judge j = {.q = q, .h = h, .d = d};
+    j.got = json_loadb(line, length, JSON_DECODE_ANY, &error);
+    if (!j.got) {
+        snprintf(d->signature, sizeof d->signature, "%s: an answer that is not JSON",
+                 question_op_names[q->op]);
+        snprintf(d->details, sizeof d->details, "%s: %.*s", error.text, (int)(length < 80 ? length : 80),
+                 line);
+        return ANSWER_NONE;
+    }
+    j.want = json_loadb(q->want, q->want_length, 0, NULL);
+    const judgement result = j.want ? judge_objects(&j) : ANSWER_RIGHT;
+    json_decref(j.got);
+    json_decref(j.want);
+    return result;
+}

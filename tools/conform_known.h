@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Differences that are accepted, one JSON object a line:
+ *   {"difference":SIGNATURE,"op":OP,"cases":[names of the corpus],"case":{a text case},"want":{..},"got":{..},"note":..}
+ * A difference is new if its signature is not there, or if a case of the corpus differs so that is not among those named.
+ */
+#ifndef CPROUTE_TOOLS_CONFORM_KNOWN_H
+#define CPROUTE_TOOLS_CONFORM_KNOWN_H
+
+#include "conform_talk.h"
+#include <jansson.h>
+#include <stdio.h>
+
+typedef struct known {
+    json_t *entries; /* by signature */
+} known;
+
+/* A file that is not there knows nothing. False with a sentence in `mistake`. */
+bool known_read(known *k, const char *path, char *mistake, size_t size);
+void known_free(known *k);
+
+/* Puts the minimal cases that are known, so that they are met whatever else is asked. */
+bool known_ask(const known *k, talk *t);
+
+bool known_has(const known *k, const group *g);
+
+/* The first case of the corpus that makes a difference new although its signature is known, or NULL. */
+const char *known_lacks(const known *k, const group *g);
+
+/* How many signatures were not met. */
+size_t known_not_met(const known *k, const talk *t);
+
+/* Writes all groups, with the notes of people. False with errno. */
+bool known_write(const known *k, const talk *t, const char *path);
+
+/* A group's case as a text case, NULL if it has none. The caller's to free. */
+char *group_text(const group *g);
+
+/* A group as an object; "is" says whether it is "new" or "known" unless it is NULL. */
+json_t *group_object(const group *g, const char *is);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What questions are about: a route_case, or, for ASK_CACHE, a cache_case. */
+#ifndef CPROUTE_TOOLS_CONFORM_SUBJECT_H
+#define CPROUTE_TOOLS_CONFORM_SUBJECT_H
+
+#include "conform_hello.h"
+
+#include <stdio.h>
+
+/* The caller frees it. NULL without memory. */
+void *subject_copy(question_op op, const void *subject);
+
+bool subject_is_simpler(question_op op, const void *a, const void *b);
+
+/* One line of text, as in the corpus. */
+void subject_write(FILE *out, question_op op, const void *subject, const char *note);
+
+#endif

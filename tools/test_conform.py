@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cproute conform from outside: right and wrong implementations, and commands that misbehave.
+
+Usage: test_conform.py CPROUTE EXAMPLE_C
+"""
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+COMMAND, EXAMPLE_C = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+EXAMPLE_PY = os.path.join(TOOLS, "adapters", "example.py")
+CORPUS = os.path.join(TOOLS, "..", "corpus", "cases")
+AGREES, DIFFERS, WRONG_USE = 0, 1, 2
+
+
+def conform(*arguments, command, **options):
+    done = subprocess.run([COMMAND, "conform", *arguments, "--", *command], capture_output=True, text=True, timeout=100, **options)
+    return done
+
+
+def found(*arguments, command):
+    """(exit status, differences by signature, the counts)"""
+    done = conform("--json", *arguments, command=command)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines, done.stderr
+    return done.returncode, {line["difference"]: line for line in lines[:-1]}, lines[-1]
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def python(folder, text, name="peer.py"):
+    return [sys.executable, write(folder, name, text)]
+
+
+def faulty(folder, *replacements):
+    """The toy with a fault planted."""
+    with open(EXAMPLE_PY) as file:
+        text = file.read()
+    for before, after in replacements:
+        assert before in text, before
+        text = text.replace(before, after)
+    return python(folder, text)
+
+
+def misbehaving(folder, act):
+    """Answers rightly, but does `act` when it is asked for 3 ranks and more than one sequence."""
+    return faulty(folder, ("        print(json.dumps(answer(json.loads(line))), flush=True)", f"""\
+        request = json.loads(line)
+        if request["cp_size"] == 3 and len(request["cu_seqlens"]) > 2:
+            import os, signal, time
+            {act}
+        print(json.dumps(answer(request)), flush=True)"""))
+
+
+SMALL = ("--random", "150", "--seed", "3")
+ROUTE_ONLY = ('"ops": ["route", "layout"]', '"ops": ["route"]')
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Who agrees
+# --------------------------------------------------------------------------------------------------------------
+
+def test_conforms_to_itself(folder):
+    code, differences, counts = found("--cases", CORPUS, "--random", "3000", "--seed", "5", command=[COMMAND, "serve"])
+    assert (code, differences) == (AGREES, {}) and counts["random_cases"] == 3000 and counts["questions"] > 6000, counts
+
+
+def test_toys_are_right(folder):
+    for command in ([sys.executable, EXAMPLE_PY], [EXAMPLE_C]):
+        code, differences, counts = found("--cases", CORPUS, "--random", "400", "--seed", "5", command=command)
+        assert (code, differences) == (AGREES, {}) and counts["questions"] > 500, (command, counts)
+
+
+def test_serve_answers_as_route_does(folder):
+    request = {"op": "route", "cu_seqlens": [0, 4, 14], "cp_size": 2, "rank": 0, "from": "zigzag", "to": "contiguous"}
+    lines = [json.dumps(request), json.dumps({**request, "cu_seqlens": [0, 4.0, 16]}), json.dumps({**request, "op": "dance"}),
+             json.dumps({**request, "more": 1}), "{", json.dumps({**request, "op": "exchange", "cp_size": 2**40})]
+    done = subprocess.run([COMMAND, "serve"], input="\n".join(lines), capture_output=True, text=True, timeout=20)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and answers[0]["hello"].startswith("cproute ")
+    route = subprocess.run([COMMAND, "route", "--cu", "0,4,14", "--cp", "2", "--rank", "0", "--json"], capture_output=True, text=True)
+    assert answers[1] == json.loads(route.stdout)
+    assert [one.get("error", one["status"]) for one in answers[2:]] == ["dtype", "bad_request", "bad_request", "bad_request", "unsupported"]
+
+
+def test_nobody_to_ask(folder):
+    for arguments, why in (((), "a command is missing"), (("--", "/does/not/exist"), "cannot run /does/not/exist"),
+                           (("--update-known", "--", "true"), "needs --known"), (("--random", "x", "--", "true"), "'x'"),
+                           (("--cases", "/does/not/exist", "--", "true"), "No such file"), (("--timeout", "0", "--", "true"), "'0'"),
+                           (("--known", write(folder, "k", "{"), "--", "true"), "k:1")):
+        done = subprocess.run([COMMAND, "conform", *arguments], capture_output=True, text=True, timeout=20)
+        assert done.returncode == WRONG_USE and why in done.stderr, (arguments, done.stderr)
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Who differs
+# --------------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "order": (("(rank, 2 * cp_size - 1 - rank)", "(2 * cp_size - 1 - rank, rank)"), "layout: zigzag: other tokens"),
+    "neighbours": (("(rank, 2 * cp_size - 1 - rank)", "(2 * rank, 2 * rank + 1)"), "layout: zigzag: other tokens"),
+    "transposed": (('"output_splits": [len(rows) for rows in receives]', '"output_splits": [len(rows) for rows in sends]'),
+                   "route: zigzag->contiguous: other output_splits"),
+    "unsorted": (("sorted(wanted[t] for t in tokens_of(cu, cp_size, peer, source) if t in wanted)",
+                  "list(reversed([wanted[t] for t in tokens_of(cu, cp_size, peer, source) if t in wanted]))"),
+                 "route: zigzag->contiguous: other recv_rows"),
+    "negative rank": (("not 0 <= rank < cp_size", "rank >= cp_size"), "route: bad_rank is accepted"),
+    "order of rules": (('        ("not_divisible_cp", lambda: cu[-1] % cp_size),\n', ""), "route: not_divisible_cp is accepted"),
+    "empty slots": (("any(end < begin", "any(end <= begin"), "route: what is legal is refused as decreasing"),
+}
+
+
+def test_planted_faults_are_found_and_shrunk(folder):
+    for name, (fault, signature) in FAULTS.items():
+        command = faulty(folder, fault)
+        code, differences, _ = found("--cases", CORPUS, *SMALL, command=command)
+        if name == "order of rules":
+            signature = next((one for one in differences if "not_divisible_cp is accepted" in one), signature)
+        assert code == DIFFERS and signature in differences, (name, sorted(differences))
+        for difference in differences.values():
+            case = difference["case"]
+            assert len(case["cu_seqlens"]) <= 4 and case["cp_size"] <= 3, (name, case)
+            assert difference["want"] != difference["got"]
+        # What is told is so: the case alone shows the fault again.
+        again = write(folder, "again.jsonl", json.dumps(differences[signature]["case"]) + "\n")
+        assert signature in found("--cases", again, "--random", "0", command=command)[1], name
+
+
+def test_large_case_is_shrunk_by_structure(folder):
+    case = {"id": "large", "cu_seqlens": [0, 80, 80, 400, 480, 1040], "cp_size": 20, "rank": None, "expect": "ok"}
+    path = write(folder, "large.jsonl", json.dumps(case) + "\n")
+    code, differences, _ = found("--cases", path, "--random", "0", command=faulty(folder, FAULTS["transposed"][0]))
+    minimal = differences[FAULTS["transposed"][1]]["case"]
+    assert code == DIFFERS and len(minimal["cu_seqlens"]) <= 4 and minimal["cp_size"] <= 3, minimal
+
+
+CACHE_BY_NAME = """
+import json, sys
+print(json.dumps({"hello": "by name", "ops": ["cache"], "operations": ["new", "get", "write", "raw_write"], "errors": "any"}), flush=True)
+for line in sys.stdin:
+    there, kept, answers = set(), set(), []
+    for op in json.loads(line)["ops"]:
+        if op["op"] == "new":
+            there.add(op["t"])
+        if op["op"] == "get":
+            key = op["t"], op["cp"], op["rank"]
+            answers.append("nothing" if op["t"] not in there else "hit" if key in kept else "miss")
+            kept.add(key)
+    print(json.dumps({"answers": answers}), flush=True)
+"""
+
+
+def test_stale_hits_of_a_cache(folder):
+    cases = os.path.join(CORPUS, "cache.jsonl")
+    code, differences, _ = found("--cases", cases, "--random", "800", "--seed", "2", command=python(folder, CACHE_BY_NAME))
+    stale = differences["cache: a hit on what has changed"]
+    assert code == DIFFERS and stale["got"]["answers"][-1] == "hit" and stale["want"]["answers"][-1] == "miss", stale
+    assert len([op for op in stale["case"]["ops"] if op["op"] not in ("guard", "cap")]) <= 4, stale
+    replayed = subprocess.run([COMMAND, "replay", write(folder, "stale.jsonl", json.dumps(stale["case"]))], capture_output=True, text=True)
+    assert replayed.returncode == 0, replayed.stdout
+
+
+def test_equal_answers_of_other_form(folder):
+    explicit = faulty(folder, ('"status": "ok", ', ""))
+    assert found("--cases", CORPUS, *SMALL, command=explicit)[0] == AGREES
+    incomplete = faulty(folder, ('"send_rows": sum(sends, []), ', ""))
+    assert set(found("--cases", CORPUS, *SMALL, command=incomplete)[1]) == {"route: an answer without send_rows"}
+
+
+def test_skipped_is_told(folder):
+    junit = os.path.join(folder, "report.xml")
+    command = python(folder, "print('{\"hello\": \"x\", \"ops\": [\"layout\"], \"skipped\": \"no GPU\"}')")
+    done = conform("--cases", CORPUS, "--junit", junit, command=command)
+    assert done.returncode == AGREES and "skipped: no GPU" in done.stdout and " 0 questions" in done.stdout, done.stdout
+    suite = xml.etree.ElementTree.parse(junit).getroot()
+    assert suite.get("skipped") == "1" and suite.find("testcase/skipped") is not None
+
+
+def test_unsupported_is_no_difference(folder):
+    code, _, counts = found("--cases", CORPUS, *SMALL, command=faulty(
+        folder, ("    kind = refusal", "    if cp_size == 3:\n        return {\"status\": \"unsupported\"}\n    kind = refusal")))
+    assert code == AGREES and counts["unsupported"] > 10
+
+
+# --------------------------------------------------------------------------------------------------------------
+# Who misbehaves: each is a finding, and none makes anybody wait
+# --------------------------------------------------------------------------------------------------------------
+
+def test_no_hello(folder):
+    cases = {"import time; time.sleep(60)": "no hello: no answer in time", "pass": "no hello: it ended",
+             "import sys; sys.exit('sorry')": "no hello: it ended with an error", "print('hello')": "a hello that is not understood",
+             "print('{\"hello\": \"x\", \"ops\": [\"route\"], \"layuots\": []}', flush=True); input()": "a hello that is not understood",
+             "import sys; sys.stdout.write('{\"hello\"')": "no hello: it ended in the middle of a line",
+             "while True: print(end='x' * 65536)": "no hello: a line without an end",
+             "import os; os.kill(os.getpid(), 11)": "no hello: crash: signal 11 (segmentation fault)",
+             "import os, time; os.close(1); time.sleep(60)": "no hello: it closed its output"}
+    for text, signature in cases.items():
+        begun = time.monotonic()
+        code, differences, _ = found("--timeout", "0.2", command=python(folder, text))
+        assert code == DIFFERS and list(differences) == [signature], (text, list(differences))
+        assert time.monotonic() - begun < 10, text
+
+
+def test_misbehaviour_midway(folder):
+    cases = {"os.kill(os.getpid(), signal.SIGKILL)": "route: crash: signal 9 (killed)",
+             "sys.exit('sorry')": "route: it ended with an error", "sys.exit(0)": "route: it ended",
+             "print('oops')": "route: an answer that is not JSON",
+             "print('{', end='', flush=True); sys.exit(0)": "route: it ended in the middle of a line",
+             "print('[]', flush=True); continue": "route: an answer that is no object",
+             "time.sleep(60)": "route: no answer in time", "print(end='x' * 9000000, flush=True); time.sleep(60)": "route: a line without an end"}
+    for act, signature in cases.items():
+        command = misbehaving(folder, act)
+        write(folder, "peer.py", open(command[1]).read().replace(*ROUTE_ONLY))
+        code, differences, counts = found("--random", "6" if "time" in act else "30", "--seed", "3", "--timeout", "0.5",
+                                          "--cases", os.path.join(CORPUS, "golden.jsonl"), command=command)
+        assert code == DIFFERS and signature in differences, (act, sorted(differences))
+        assert counts["questions"] > 20, (act, counts)
+        if "time" not in act:
+            case = differences[signature]["case"]
+            assert len(case["cu_seqlens"]) <= 4 and case["cp_size"] == 3, (act, case)
+
+
+def test_lost_too_often(folder):
+    code, differences, _ = found("--timeout", "1", *SMALL, "--cases", CORPUS, command=faulty(
+        folder, ("    for line in sys.stdin:", "    for line in sys.stdin:\n        sys.exit(3)")))
+    assert code == DIFFERS and "the command was lost too often" in differences, sorted(differences)
+
+
+def test_bad_ends(folder):
+    ends = {"sys.exit(3)": "it ends with an error when its input has ended", "print('{}', flush=True)": None,
+            "import time; time.sleep(60)": "it does not end when its input has ended"}
+    for text, signature in ends.items():
+        with open(EXAMPLE_PY) as file:
+            command = python(folder, file.read() + f"    {text}\n")
+        code, differences, _ = found("--timeout", "1", "--random", "20", "--seed", "1", "--cases", CORPUS, command=command)
+        assert sorted(differences) == ([signature] if signature else []), (text, sorted(differences))
+
+
+def test_what_it_starts_ends_with_it(folder):
+    mark = os.path.join(folder, "pid")
+    text = f"import subprocess, time\nopen({mark!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))\ntime.sleep(60)\n"
+    found("--timeout", "0.2", command=python(folder, text))
+    with open(mark) as file:
+        pid = int(file.read())
+    time.sleep(0.2)
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            assert file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        pass
+
+
+def test_interrupted(folder):
+    with subprocess.Popen([COMMAND, "conform", "--random", "1000000", "--seed", "1", "--", sys.executable, EXAMPLE_PY],
+                          stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+        assert process.returncode == AGREES and out.startswith("interrupted: "), out
+
+
+# --------------------------------------------------------------------------------------------------------------
+# What is known, and reports
+# --------------------------------------------------------------------------------------------------------------
+
+def test_known_differences_are_a_ratchet(folder):
+    known = os.path.join(folder, "known.jsonl")
+    one, two = FAULTS["negative rank"][0], FAULTS["empty slots"][0]
+    arguments = ("--cases", CORPUS, *SMALL, "--known", known)
+    assert found(*arguments, "--update-known", command=faulty(folder, one))[0] == AGREES
+    code, differences, counts = found(*arguments, command=faulty(folder, one))
+    assert code == AGREES and counts["known"] == len(differences) == 2 and counts["new"] == 0, counts
+    # Known ones are met by their own cases, whatever else is asked.
+    assert found("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "0", "--known", known, command=faulty(folder, one))[2]["not_met"] == 0
+    code, differences, _ = found(*arguments, command=faulty(folder, one, two))
+    assert code == DIFFERS and differences["route: bad_rank is accepted"]["is"] == "known"
+    assert differences["route: what is legal is refused as decreasing"]["is"] == "new"
+    code, _, counts = found(*arguments, command=[sys.executable, EXAMPLE_PY])
+    assert code == AGREES and counts["not_met"] == 2
+    # One more case of the corpus that differs so is new, too.
+    with open(known) as file:
+        entries = [json.loads(line) for line in file]
+    entries[0]["cases"].pop()
+    write(folder, "known.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
+    assert found(*arguments, command=faulty(folder, one))[0] == DIFFERS
+    assert "new at" in conform(*arguments, command=faulty(folder, one)).stdout
+
+
+def test_reports(folder):
+    junit = os.path.join(folder, "report.xml")
+    command = faulty(folder, FAULTS["transposed"][0])
+    done = conform("--cases", CORPUS, *SMALL, "--junit", junit, command=command)
+    assert done.returncode == DIFFERS
+    for part in ("NEW ", "asked ", "want ", "got ", "case ", "output_splits[1]", "new differences"):
+        assert part in done.stdout, done.stdout
+    suite = xml.etree.ElementTree.parse(junit).getroot()
+    failures = [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
+    assert suite.get("failures") == str(len(failures)) and FAULTS["transposed"][1] in failures, failures
+    assert conform("--random", "1", "--junit", "/dev/null/x", command=[COMMAND, "serve"]).returncode == WRONG_USE
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "conform", "--random", "1", "--", COMMAND, "serve"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == DIFFERS and "cannot write" in done.stderr
+
+
+def test_a_seed_draws_the_same(folder):
+    command = faulty(folder, FAULTS["order"][0])
+    assert found(*SMALL, "--cases", CORPUS, command=command) == found(*SMALL, "--cases", CORPUS, command=command)
+
+
+def run(name, test):
+    """What failed, or None."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            test(folder)
+    except (AssertionError, ValueError, KeyError, OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__} {error}"
+    return None
+
+
+def main():
+    tests = [(name, test) for name, test in sorted(globals().items()) if name.startswith("test_")]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:  # most of them wait
+        for (name, _), failure in zip(tests, pool.map(lambda test: run(*test), tests)):
+            if failure:
+                failed += 1
+                print(f"FAILED {name}: {failure}", flush=True)
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
