@@ -200,6 +200,33 @@ static void judge_laws(text_case *c, const law *only, bool legal, verdict *v, co
             judge_laws_of(&route_family, only, subject, v, broken);
 }
 
+typedef struct cache_ending {
+    cpr_error error;
+    int64_t skipped; /* a step on what is not there, of which the case says nothing; 0: none */
+} cache_ending;
+
+static void note_ending(void *context, const cache_observation *seen) {
+    cache_ending *ending = context;
+    if (seen->op->want != CACHE_WANT_CASE)
+        return;
+    if (ending->error.status == CPR_OK)
+        ending->error = seen->error;
+    if (ending->skipped == 0 && seen->skipped)
+        ending->skipped = seen->step + 1;
+}
+
+/* The first error of a step of which the case says nothing. */
+static cpr_error cache_outcome(const cache_case *script, verdict *v) {
+    cache_ending ending = {.error = {CPR_OK, -1, 0, 0}};
+    verdict unwatched = {.outcome = LAW_PASSED};
+    cache_walk(script,
+               &(cache_walk_options){.engine = &the_cache_engine, .observe = note_ending, .context = &ending},
+               &unwatched);
+    if (ending.skipped > 0)
+        law_fail(v, "a step is about a tensor or a graph that is not there", "step %" PRId64, ending.skipped);
+    return ending.error;
+}
+
 /* What the case wants of each step, then every law about caches. */
 static void judge_cache(const cache_case *script, const law *only, verdict *v, const law **broken) {
     cache_walk(script, &(cache_walk_options){.engine = &the_cache_engine, .watch = WATCH_ALL}, v);
@@ -240,6 +267,8 @@ void text_case_judge(text_case *c, const law *only, verdict *v, const law **brok
         judge_local_offsets(c, v);
         judge_successors(c, v);
     }
+    if (ending.status == CPR_OK && v->outcome == LAW_PASSED && c->cache)
+        ending = cache_outcome(c->cache, v);
     if (v->outcome == LAW_PASSED)
         judge_expectation(c, &ending, v);
     if (v->outcome == LAW_PASSED)
