@@ -109,9 +109,12 @@ cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t m
         return error->status;
     }
     cache_entry *gone = NULL;
+    /* Without memory for more buckets entries are found all the same, only slower. */
+    cache_buckets spare = cache_buckets_new(max_entries, &cache->allocator);
     pthread_mutex_lock(&cache->lock);
-    cache_store_limit(&cache->store, max_entries, max_bytes, &gone);
+    cache_store_limit(&cache->store, max_entries, max_bytes, &spare, &gone);
     pthread_mutex_unlock(&cache->lock);
+    cache_buckets_free(spare, &cache->allocator);
     bury(cache, gone);
     return CPR_OK;
 }

@@ -33,20 +33,30 @@ static int64_t buckets_for(int64_t entries) {
     return buckets;
 }
 
+cache_buckets cache_buckets_new(int64_t max_entries, const cpr_allocator *allocator) {
+    cache_buckets made = {.count = buckets_for(max_entries)};
+    made.heads = cpr_allocate(allocator, made.count, sizeof(cache_entry *));
+    if (made.heads != NULL) {
+        memset(made.heads, 0, (size_t)made.count * sizeof(cache_entry *));
+    }
+    return made;
+}
+
+void cache_buckets_free(cache_buckets buckets, const cpr_allocator *allocator) {
+    cpr_release(allocator, buckets.heads, buckets.count, sizeof(cache_entry *));
+}
+
 bool cache_store_open(cache_store *store, int64_t max_entries, int64_t max_bytes,
                       const cpr_allocator *allocator) {
-    const int64_t bucket_count = buckets_for(max_entries);
-    cache_entry **buckets = cpr_allocate(allocator, bucket_count, sizeof(cache_entry *));
-    if (buckets == NULL) {
+    const cache_buckets buckets = cache_buckets_new(max_entries, allocator);
+    if (buckets.heads == NULL) {
         return false;
     }
-    memset(buckets, 0, (size_t)bucket_count * sizeof(cache_entry *));
     *store = (cache_store){
         .allocator = *allocator,
         .max_entries = max_entries,
         .max_bytes = max_bytes,
         .buckets = buckets,
-        .bucket_count = bucket_count,
     };
     ring_start(&store->recent);
     ring_start(&store->kept);
@@ -54,7 +64,7 @@ bool cache_store_open(cache_store *store, int64_t max_entries, int64_t max_bytes
 }
 
 void cache_store_close(cache_store *store) {
-    cpr_release(&store->allocator, store->buckets, store->bucket_count, sizeof(cache_entry *));
+    cache_buckets_free(store->buckets, &store->allocator);
 }
 
 cache_entry *cache_entry_new(const cache_key *key, const cpr_allocator *allocator) {
@@ -80,7 +90,7 @@ void cache_entry_free(cache_entry *entry, const cpr_allocator *allocator) {
 }
 
 static cache_entry **bucket_of(const cache_store *store, const cache_key *key) {
-    return &store->buckets[key->hash & (uint64_t)(store->bucket_count - 1)];
+    return &store->buckets.heads[key->hash & (uint64_t)(store->buckets.count - 1)];
 }
 
 static cache_entry **place_at(cache_store *store, uint64_t place) {
@@ -267,7 +277,25 @@ void cache_store_distrust(cache_store *store, uint64_t handle, cache_entry **gon
     }
 }
 
-void cache_store_limit(cache_store *store, int64_t max_entries, int64_t max_bytes, cache_entry **gone) {
+static void spread(cache_store *store, cache_buckets *wider) {
+    const cache_buckets old = store->buckets;
+    store->buckets = *wider;
+    *wider = old;
+    for (int64_t i = 0; i < old.count; i++) {
+        for (cache_entry *entry = old.heads[i], *next; entry != NULL; entry = next) {
+            next = entry->next;
+            cache_entry **bucket = bucket_of(store, &entry->key);
+            entry->next = *bucket;
+            *bucket = entry;
+        }
+    }
+}
+
+void cache_store_limit(cache_store *store, int64_t max_entries, int64_t max_bytes, cache_buckets *spare,
+                       cache_entry **gone) {
+    if (spare->heads != NULL && spare->count > store->buckets.count) {
+        spread(store, spare);
+    }
     store->max_entries = max_entries;
     store->max_bytes = max_bytes;
     evict_for(store, 0, 0, gone);

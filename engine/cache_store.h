@@ -34,11 +34,15 @@ typedef struct cache_capture {
     uint64_t handle;
 } cache_capture;
 
+typedef struct cache_buckets {
+    cache_entry **heads;
+    int64_t count; /* a power of two */
+} cache_buckets;
+
 typedef struct cache_store {
     cpr_allocator allocator;
     int64_t max_entries, max_bytes;
-    cache_entry **buckets;
-    int64_t bucket_count;              /* a power of two */
+    cache_buckets buckets;
     cache_entry *places[CACHE_PLACES]; /* the entry last found for a tensor and a question */
     cache_link recent, kept;           /* rings; the most recently used comes after the head */
     cache_capture *captures;
@@ -47,6 +51,10 @@ typedef struct cache_store {
     int64_t verdicts;                 /* of them, trusting several tensors */
     uint64_t evictions;
 } cache_store;
+
+/* Enough for that many entries. No heads without memory. */
+cache_buckets cache_buckets_new(int64_t max_entries, const cpr_allocator *allocator);
+void cache_buckets_free(cache_buckets buckets, const cpr_allocator *allocator);
 
 /* False without memory. */
 bool cache_store_open(cache_store *store, int64_t max_entries, int64_t max_bytes,
@@ -86,7 +94,9 @@ void cache_store_release(cache_store *store, uint64_t handle, cache_entry **gone
 /* Entries that trust an identity. */
 void cache_store_distrust(cache_store *store, uint64_t handle, cache_entry **gone);
 
-void cache_store_limit(cache_store *store, int64_t max_entries, int64_t max_bytes, cache_entry **gone);
+/* Takes over *spare if it has more buckets, and gives back those that it had. */
+void cache_store_limit(cache_store *store, int64_t max_entries, int64_t max_bytes, cache_buckets *spare,
+                       cache_entry **gone);
 
 void cache_store_clear(cache_store *store, cache_entry **gone);
 

@@ -321,6 +321,34 @@ static void bytes_are_those_that_the_allocator_gave(void **state) {
     }
 }
 
+/* Entries are found by key after wider bounds as before, with memory for more buckets or without. */
+static void wider_bounds_keep_what_is_there(void **state) {
+    (void)state;
+    enum { FEW = 20, MANY = 500 };
+    for (uint64_t fails = 0; fails < 2; fails++) {
+        ledger books = {0};
+        const cpr_allocator allocator = ledger_allocator(&books);
+        cpr_cache *cache = cache_of(FEW, &allocator);
+        for (uint64_t handle = 1; handle <= MANY; handle++) {
+            const cpr_lookup lookup = lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION);
+            assert_false(get(cache, &lookup));
+            if (handle == FEW) {
+                books.fail_at = fails * (books.allocations + 1);
+                assert_int_equal(cpr_cache_set_limits(cache, MANY, 0, NULL), CPR_OK);
+            }
+        }
+        for (uint64_t handle = 1; handle <= MANY; handle++) {
+            const cpr_lookup lookup = lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION);
+            assert_true(get(cache, &lookup));
+            cpr_cache_tensor_freed(cache, handle);
+        }
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+        cpr_cache_free(cache);
+        assert_int_equal(books.live_blocks, 0);
+        assert_int_equal(books.mistakes, 0);
+    }
+}
+
 static void what_does_not_fit_is_handed_out(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(8, NULL);
@@ -815,15 +843,28 @@ static void an_overtaken_state_is_not_kept(void **state) {
     cpr_cache_free(self.cache);
 }
 
-enum { SHARERS = 4, SHARINGS = 5000 };
+enum { SHARERS = 4, SHARINGS = 20000, GO = SHARERS + 1 };
 
+/* `stage` counts who has taken, until all may give back. */
 static void *take_and_give_back(void *argument) {
+    interruption *self = argument;
     const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    const cpr_route *route = NULL;
+    int64_t read = 0;
     for (int i = 0; i < SHARINGS; i++)
-        get(argument, &lookup);
-    return NULL;
+        if (cpr_cache_get(self->cache, &lookup, &route, NULL, NULL) != CPR_OK)
+            return NULL;
+    atomic_fetch_add(&self->stage, 1);
+    while (atomic_load(&self->stage) != GO)
+        usleep(1);
+    for (int i = 0; i < SHARINGS; i++) {
+        read += route->total_tokens;
+        cpr_route_release(route);
+    }
+    return read == SHARINGS * (int64_t)16 ? self : NULL;
 }
 
+/* Nothing but the count keeps the route: the cache has let go of it. */
 static void a_shared_route_goes_with_the_last_reference(void **state) {
     (void)state;
     interruption self = {.at = 0};
@@ -831,10 +872,16 @@ static void a_shared_route_goes_with_the_last_reference(void **state) {
     pthread_t threads[SHARERS];
     self.cache = cache_of(4, &allocator);
     for (int i = 0; i < SHARERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give_back, self.cache), 0);
-    for (int i = 0; i < SHARERS; i++)
-        pthread_join(threads[i], NULL);
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give_back, &self), 0);
+    while (atomic_load(&self.stage) != SHARERS)
+        usleep(100);
     cpr_cache_free(self.cache);
+    atomic_store(&self.stage, GO);
+    for (int i = 0; i < SHARERS; i++) {
+        void *good;
+        pthread_join(threads[i], &good);
+        assert_non_null(good);
+    }
     assert_int_equal(self.live, 0);
 }
 
@@ -960,6 +1007,7 @@ int main(void) {
         cmocka_unit_test(version_looks_at_all_of_a_tensor),
         cmocka_unit_test(content_looks_at_every_boundary),
         cmocka_unit_test(bytes_are_those_that_the_allocator_gave),
+        cmocka_unit_test(wider_bounds_keep_what_is_there),
         cmocka_unit_test(what_does_not_fit_is_handed_out),
         cmocka_unit_test(a_route_outlives_its_cache),
         cmocka_unit_test(a_captured_route_stays),
