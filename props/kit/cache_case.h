@@ -20,7 +20,7 @@ enum {
     CACHE_NAMES_DRAWN = 4,
     CACHE_NAMES_MAX = 64,
     CACHE_NAME_BYTES = 16,
-    CACHE_ENTRIES_MAX = 64, /* of a tensor */
+    CACHE_ENTRIES_MAX = 32, /* of a tensor */
     CACHE_NO_NAME = 255,
     CACHE_SAME_DTYPE = 100 /* view: that of the tensor viewed */
 };
