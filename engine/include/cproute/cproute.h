@@ -99,7 +99,7 @@ typedef enum cpr_status {
     CPR_EMPTY_CU_SEQLENS = -906,    /* -1 | number of entries | 1                                       */
     CPR_NONZERO_START = -907,       /* 0 | cu_seqlens[0] | 0                                            */
     CPR_DECREASING = -908,          /* entry | cu_seqlens[entry] | cu_seqlens[entry - 1]                */
-    CPR_TOTAL_MISMATCH = -909,      /* -1, or the rank | the caller's rows | rows by the boundaries     */
+    CPR_TOTAL_MISMATCH = -909,      /* -1, the rank or entry | the caller's rows | rows as they must be     */
     CPR_NOT_DIVISIBLE_2CP = -910,   /* sequence, -1 the whole stream | its length | 2 * cp_size         */
     CPR_NOT_DIVISIBLE_CP = -911,    /* -1 | total tokens | cp_size                                      */
     CPR_NOT_DIVISIBLE_CP_TP = -912, /* -1 | rows of one CP rank | tp_size                             */
@@ -556,9 +556,10 @@ CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_
                                      const cpr_allocator *allocator, cpr_error *error);
 
 /*
- * A fingerprint of all that must be equal on all ranks: layouts, group, tokens, boundaries. Ranks gather the digests of all
- * before the first exchange, which no rank may enter if cpr_digests_check refuses them; so each learns of a difference, and
- * none is left waiting. NULL stands for a route that was refused: that rank takes part too, so the others learn of it.
+ * A fingerprint of all that must be equal on all ranks: layouts, group, tokens, boundaries. Ranks gather
+ * the digests of all before the first exchange, which no rank may enter if cpr_digests_check refuses them;
+ * so each learns of a difference, and none is left waiting. NULL stands for a route that was refused: that
+ * rank takes part too, so the others learn of it.
  */
 CPR_API uint64_t cpr_route_digest(const cpr_route *route);
 
@@ -596,8 +597,9 @@ CPR_API cpr_status cpr_transport_check(const cpr_route_request *request, int64_t
  *
  *     [P, r, source rows, target rows, n_send, n_recv] input splits[P] output splits[P] send rows[n_send] recv rows[n_recv]
  *
- * n_send is 0 if the rows to send are an identity, which is then left out, and the rows of the rank otherwise;
- * n_recv likewise. So a route has exactly one tensor. It does not say which layouts and boundaries it is for.
+ * n_send is 0 if the rows to send are an identity, which is then left out, and the rows of the rank
+ * otherwise; n_recv likewise. So a route has exactly one tensor. It does not say which layouts and
+ * boundaries it is for.
  */
 
 /* Entries of a route's tensor. overflow: -1 | INT64_MAX | INT64_MAX where there are too many to count. */
@@ -615,29 +617,32 @@ typedef struct cpr_flat_view {
 } cpr_flat_view;
 
 /*
- * Takes any tensor of any length, believing nothing. `geometry` is the one that it must be for, and is validated as in a
- * request. Checked in this order, with entry numbers of the tensor as indices:
+ * Takes any tensor of any length, believing nothing. `geometry` is the one that it must be for, and is
+ * validated as in a request. Checked in this order, with entry numbers of the tensor as indices:
  *   - total_mismatch: fewer than 6 entries: -1 | count | 6
  *   - bad_cp_size, bad_rank: the tensor of another group or rank: 0 or 1 | value | wanted
- *   - total_mismatch: rows below 0: 2 | value | 0; target rows that are not as many: 3 | value | source rows
+ *   - total_mismatch: rows below 0: 2 | value | 0; target rows that are not as many: 3 | value | source
+ *     rows
  *   - total_mismatch: n_send or n_recv neither 0 nor the rows: 4 or 5 | value | rows
  *   - total_mismatch: another length than the header says: -1 | count | length, INT64_MAX if more
- *   - split_mismatch: a split below 0 or beyond what its list has left: entry | value | rows left;
- *     a list that ends too early: its last entry | value | the value that would complete it;
- *     the rank does not receive from itself what it sends to itself: that output split | value | the input split
+ *   - split_mismatch: a split below 0 or beyond what its list has left: entry | value | rows left; a list
+ *     that ends too early: its last entry | value | the value that would complete it; the rank does not
+ *     receive from itself what it sends to itself: that output split | value | the input split
  *   - bad_row: out of range, or there twice: entry | row | rows
  *   - total_mismatch: an identity written out: 4 or 5 | value | 0
- * What is accepted is a route's tensor in form, and exactly the one that its view describes. It needs memory for a bit a row
- * if there are rows.
+ * What is accepted is a route's tensor in form, and exactly the one that its view describes. It needs
+ * memory for a bit a row if there are rows.
  */
 CPR_API cpr_status cpr_flat_decode(const int64_t *flat, int64_t count, cpr_geometry geometry,
                                    const cpr_allocator *allocator, cpr_flat_view *view, cpr_error *error);
 
 /*
- * The route that a tensor stands for, once boundaries and layouts are known: builds the route of `request`, decodes the
- * tensor, and takes it only if it is the tensor of that route. Fails as cpr_route_build, then as cpr_flat_decode, then with
+ * The route that a tensor stands for, once boundaries and layouts are known: builds the route of `request`,
+ * decodes the tensor, and takes it only if it is the tensor of that route. Fails as cpr_route_build, then
+ * as cpr_flat_decode, then with
  *   - layout_mismatch: it is for the opposite direction: -1 | request->target | request->source
- *   - divergent_metadata: it is not the tensor of the request: first entry that differs | its value | the right one
+ *   - divergent_metadata: it is not the tensor of the request: first entry that differs | its value | the
+ *     right one
  * The caller frees *route with cpr_route_free.
  */
 CPR_API cpr_status cpr_flat_route(const int64_t *flat, int64_t count, const cpr_route_request *request,
@@ -648,9 +653,9 @@ CPR_API cpr_status cpr_flat_route(const int64_t *flat, int64_t count, const cpr_
  *============================================================================*/
 
 /*
- * The route of a rank between zigzag and contiguous as upstream's modules take it (Megatron-LM 6387). One object serves both
- * directions: the source layout's index and split sizes send, the target layout's receive. Arriving rows are
- * scattered by the target layout's index.
+ * The route of a rank between zigzag and contiguous as upstream's modules take it (Megatron-LM 6387). One
+ * object serves both directions: the source layout's index and split sizes send, the target layout's
+ * receive. Arriving rows are scattered by the target layout's index.
  */
 typedef struct cpr_two_view {
     cpr_geometry geometry; /* this and the digest are ours: whose route it is cannot be told from the lists */
@@ -664,8 +669,8 @@ typedef struct cpr_two_view {
 } cpr_two_view;
 
 /*
- * Makes it of a route in either direction; both give the same. bad_layout if the route is not between these two:
- * 0 source, 1 target | the layout | one that would do. The caller frees *view with cpr_two_view_free.
+ * Makes it of a route in either direction; both give the same. bad_layout if the route is not between these
+ * two: 0 source, 1 target | the layout | one that would do. The caller frees *view with cpr_two_view_free.
  */
 CPR_API cpr_status cpr_two_view_make(const cpr_route *route, const cpr_allocator *allocator,
                                      cpr_two_view **view, cpr_error *error);
@@ -678,8 +683,9 @@ CPR_API void cpr_two_view_free(cpr_two_view *view);
  *============================================================================*/
 
 /*
- * Sequence parallelism cuts the local rows of every CP rank into tp_size equal windows; TP rank t holds window t. The logical
- * rank cp_rank * tp_size + tp_rank is rank group_ranks[logical] of the group that exchanges.
+ * Sequence parallelism cuts the local rows of every CP rank into tp_size equal windows; TP rank t holds
+ * window t. The logical rank cp_rank * tp_size + tp_rank is rank group_ranks[logical] of the group that
+ * exchanges.
  */
 typedef struct cpr_tensor_ranks {
     int64_t tp_size; /* 0 as 1 */
@@ -688,17 +694,20 @@ typedef struct cpr_tensor_ranks {
 } cpr_tensor_ranks;
 
 /*
- * The route of one of cp_size * tp_size ranks, windows to windows, without a gather and a scatter around it (Megatron-LM
- * 7545). request->geometry is the CP geometry, and tp->tp_size takes the place of request->tp_size. The route is one like any
- * other, for a group of cp_size * tp_size ranks: its geometry is that group and the rank's place in it, peers are
- * group ranks, rows count from the start of a window. Messages go by group rank; in a message rows ascend in the stream,
- * which is the target's order too, as layouts must ascend. With tp_size 1 and ranks in order it is the
- * plain route. boundaries_digest covers tp_size and group_ranks too.
+ * The route of one of cp_size * tp_size ranks, windows to windows, without a gather and a scatter around it
+ * (Megatron-LM 7545). request->geometry is the CP geometry, and tp->tp_size takes the place of
+ * request->tp_size. The route is one like any other, for a group of cp_size * tp_size ranks: its geometry
+ * is that group and the rank's place in it, peers are group ranks, rows count from the start of a window.
+ * Messages go by group rank; in a message rows ascend in the stream, which is the target's order too, as
+ * layouts must ascend. With tp_size 1 and ranks in order it is the plain route. boundaries_digest covers
+ * tp_size and group_ranks too.
  *
  * Fails as cpr_route_build, with these in between:
- *   - bad_cp_size, after the geometry: the group is too large: -1 | cp_size * tp_size, INT64_MAX if more | CPR_CP_SIZE_MAX
+ *   - bad_cp_size, after the geometry: the group is too large: -1 | cp_size * tp_size, INT64_MAX if more |
+ *     CPR_CP_SIZE_MAX
  *   - bad_rank, after that: no such TP rank: -1 | tp_rank | tp_size
- *   - bad_layout, with the layouts: heads_then_tails, which does not ascend: 0 or 1 | layout | CPR_LAYOUT_COUNT
+ *   - bad_layout, with the layouts: heads_then_tails, which does not ascend: 0 or 1 | layout |
+ *     CPR_LAYOUT_COUNT
  *   - not_divisible_cp_tp: -1 | rows of a CP rank | tp_size
  *   - bad_rank, at last: group_ranks is no permutation: logical rank | group rank | ranks of the group
  * O(entries + runs of the CP rank + cp_size * tp_size with group_ranks).
@@ -717,9 +726,9 @@ typedef struct cpr_chunk_move {
 } cpr_chunk_move;
 
 /*
- * A batch that is not packed is one sequence, of which zigzag and contiguous give every CP rank two equal chunks; under an
- * even tp_size a window of those is (part of) a chunk, and every rank has one. Moves are in the order of messages. It is the
- * route of the single sequence [0, rows], counted in chunks.
+ * A batch that is not packed is one sequence, of which zigzag and contiguous give every CP rank two equal
+ * chunks; under an even tp_size a window of those is (part of) a chunk, and every rank has one. Moves are
+ * in the order of messages. It is the route of the single sequence [0, rows], counted in chunks.
  */
 typedef struct cpr_chunk_plan {
     cpr_geometry geometry; /* of the group that exchanges, as in a fused route */
@@ -729,10 +738,12 @@ typedef struct cpr_chunk_plan {
 } cpr_chunk_plan;
 
 /*
- * Plans without allocating or looking at rows: O(1), and O(cp_size * tp_size) with group_ranks. Any layout will do, because
- * of one sequence there are but these two. Fails as cpr_route_build_fused of a request with cu_seqlens [0, rows], but for
- * heads_then_tails; decreasing: 1 | rows | 0 for rows below 0; and not_divisible_cp_tp: -1 | tp_size | 2 if tp_size is odd and
- * above 1.
+ * Plans without looking at rows: O(1) and no memory; with group_ranks O(cp_size * tp_size) and a bit for each
+ * of them. Any layout will do, because of one sequence there are but these two. Fails as
+ * cpr_route_build_fused of a request with cu_seqlens [0, rows], but takes heads_then_tails, and has
+ *   - decreasing: rows below 0: 1 | rows | 0
+ *   - not_divisible_cp_tp: tp_size is odd and above 1: -1 | tp_size | 2
+ *   - not_divisible_2cp: not two equal chunks a rank, also from contiguous to contiguous: 0 | rows | 2 * cp_size
  */
 CPR_API cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, const cpr_tensor_ranks *tp,
                                        cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
@@ -743,37 +754,39 @@ CPR_API cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, cons
  *============================================================================*/
 
 /*
- * Two boundaries of the same sequences. The padded ones are routed; of sequence i only its first tokens, as many as `real`
- * says, are real, the others are padding. Sequences that `real` does not reach have no real token. With real.count 0 all
- * tokens are real. Padded tokens are numbered by the padded boundaries, real tokens by the real ones.
+ * Two boundaries of the same sequences. The padded ones are routed; of sequence i only its first tokens, as
+ * many as `real` says, are real, the others are padding. Sequences that `real` does not reach have no real
+ * token. With real.count 0 all tokens are real. Padded tokens are numbered by the padded boundaries, real
+ * tokens by the real ones.
  */
 typedef struct cpr_padding {
     cpr_cu_seqlens padded;
     cpr_cu_seqlens real;
 } cpr_padding;
 
-/* Do they go together? Fails as a request does for the padded ones, then for the real ones, from dtype to decreasing; then
- * total_mismatch: a sequence has more real tokens than it has tokens: sequence | real length | padded length. */
+/* Do they go together? Fails as a request does for the padded ones, then for the real ones, from dtype to
+ * decreasing; then total_mismatch: a sequence has more real tokens than it has tokens: sequence | real
+ * length | padded length. */
 CPR_API cpr_status cpr_padding_check(const cpr_padding *padding, cpr_error *error);
 
-/* The boundaries of the same sequences, each lengthened to a multiple of `multiple`, which must be above 0 (overflow: -1 |
- * multiple | 1). `padded` holds real->count entries (total_mismatch: -1 | count | real->count). Fails as a request does, or with
- * overflow: entry | INT64_MAX | INT64_MAX. */
+/* The boundaries of the same sequences, each lengthened to a multiple of `multiple`, which must be above 0
+ * (overflow: -1 | multiple | 1). `padded` holds real->count entries (total_mismatch: -1 | count |
+ * real->count). Fails as a request does, or with overflow: entry | INT64_MAX | INT64_MAX. */
 CPR_API cpr_status cpr_pad_cu_seqlens(const cpr_cu_seqlens *real, int64_t multiple, int64_t *padded,
                                       int64_t count, cpr_error *error);
 
 /*
- * Which token is which: real_of_padded[t] is the real token that padded token t is, or -1; padded_of_real is the other
- * direction. Either may be NULL with count 0. Fails as cpr_padding_check, or with total_mismatch: 0 the first, 1 the second
- * list | its count | tokens.
+ * Which token is which: real_of_padded[t] is the real token that padded token t is, or -1; padded_of_real
+ * is the other direction. Either may be NULL with count 0. Fails as cpr_padding_check, or with
+ * total_mismatch: 0 the first, 1 the second list | its count | tokens.
  */
 CPR_API cpr_status cpr_padding_map(const cpr_padding *padding, int64_t *real_of_padded, int64_t padded_count,
                                    int64_t *padded_of_real, int64_t real_count, cpr_error *error);
 
 /*
- * The rows that a layout of the padded boundaries gives to geometry.cp_rank, and what is real of them. Each fails as
- * cpr_layout_intervals, then as cpr_padding_check; lists must have an entry for every local row (total_mismatch: -1 |
- * count | rows).
+ * The rows that a layout of the padded boundaries gives to geometry.cp_rank, and what is real of them. Each
+ * fails as cpr_layout_intervals, then as cpr_padding_check; lists must have an entry for every local row
+ * (total_mismatch: -1 | count | rows).
  *   - cpr_real_rows: how many of them are real. O(entries + intervals).
  *   - cpr_real_tokens: the real token of every row, or -1
  *   - cpr_successors: the padded number of the next real token of the same sequence for every row, or -1
@@ -787,8 +800,8 @@ CPR_API cpr_status cpr_successors(const cpr_padding *padding, cpr_geometry geome
                                   const cpr_allocator *allocator, int64_t *successors, int64_t count,
                                   cpr_error *error);
 
-/* How many of a rank's rows lie before each boundary; count must be cu_seqlens->count (total_mismatch: -1 | count | entries).
- * Fails as cpr_layout_intervals. O(entries + intervals). */
+/* How many of a rank's rows lie before each boundary; count must be cu_seqlens->count (total_mismatch: -1 |
+ * count | entries). Fails as cpr_layout_intervals. O(entries + intervals). */
 CPR_API cpr_status cpr_local_offsets(const cpr_cu_seqlens *cu_seqlens, cpr_geometry geometry,
                                      cpr_layout layout, const cpr_allocator *allocator, int64_t *offsets,
                                      int64_t count, cpr_error *error);
@@ -798,10 +811,11 @@ CPR_API cpr_status cpr_local_offsets(const cpr_cu_seqlens *cu_seqlens, cpr_geome
  *============================================================================*/
 
 /*
- * Between contiguous rows of a packed buffer whose lengths are divisible by nothing, and zigzag rows of the same sequences,
- * each padded to a multiple of 2 * cp_size (Megatron-LM 6764). The two shards of a rank need not be equally long. From
- * contiguous to zigzag, padding comes out zero; from zigzag to contiguous, it is left behind. One plan serves both
- * directions, for in every message rows ascend in the stream. Also with one rank.
+ * Between contiguous rows of a packed buffer whose lengths are divisible by nothing, and zigzag rows of the
+ * same sequences, each padded to a multiple of 2 * cp_size (Megatron-LM 6764). The two shards of a rank
+ * need not be equally long. From contiguous to zigzag, padding comes out zero; from zigzag to contiguous,
+ * it is left behind. One plan serves both directions, for in every message rows ascend in the stream. Also
+ * with one rank.
  */
 typedef struct cpr_padded_plan {
     cpr_geometry geometry;
@@ -818,9 +832,9 @@ typedef struct cpr_padded_plan {
 } cpr_padded_plan;
 
 /*
- * Fails as a route from contiguous to contiguous does, but takes int32 only (dtype: -1 | dtype | CPR_INT32), and with
- * overflow: entry | its padded value, INT64_MAX if more | INT32_MAX. The caller frees *plan with cpr_padded_plan_free.
- * O(entries + runs).
+ * Fails as a route from contiguous to contiguous does, but takes int32 only (dtype: -1 | dtype |
+ * CPR_INT32), and with overflow: entry | its padded value, INT64_MAX if more | INT32_MAX. The caller frees
+ * *plan with cpr_padded_plan_free. O(entries + runs).
  */
 CPR_API cpr_status cpr_padded_plan_build(const cpr_cu_seqlens *cu_seqlens, int64_t rows,
                                          cpr_geometry geometry, const cpr_allocator *allocator,
@@ -829,21 +843,21 @@ CPR_API cpr_status cpr_padded_plan_build(const cpr_cu_seqlens *cu_seqlens, int64
 /* NULL is allowed. */
 CPR_API void cpr_padded_plan_free(cpr_padded_plan *plan);
 
-/* `layout` below is the one of the two that this rank has, or is to get, its rows in; bad_layout otherwise: 0 | layout |
- * CPR_CONTIGUOUS. */
+/* `layout` below is the one of the two that this rank has, or is to get, its rows in; bad_layout otherwise:
+ * 0 | layout | CPR_CONTIGUOUS. */
 
-/* Rows exchanged with every rank: input splits if the rows are sent, output splits if they are received. count must be
- * cp_size (split_mismatch: -1 | count | cp_size). */
+/* Rows exchanged with every rank: input splits if the rows are sent, output splits if they are received.
+ * count must be cp_size (split_mismatch: -1 | count | cp_size). */
 CPR_API cpr_status cpr_padded_splits(const cpr_padded_plan *plan, cpr_layout layout, int64_t *splits,
                                      int64_t count, cpr_error *error);
 
-/* The local rows to send, by peer. Padding is not among them. count must be the rows of that list (total_mismatch: -1 | count |
- * rows). */
+/* The local rows to send, by peer. Padding is not among them. count must be the rows of that list
+ * (total_mismatch: -1 | count | rows). */
 CPR_API cpr_status cpr_padded_send_rows(const cpr_padded_plan *plan, cpr_layout layout, int64_t *rows,
                                         int64_t count, cpr_error *error);
 
-/* What to gather from the arrived rows: its number among them for every local row, and -1 for padding. count must be the local
- * rows (total_mismatch: -1 | count | rows). */
+/* What to gather from the arrived rows: its number among them for every local row, and -1 for padding.
+ * count must be the local rows (total_mismatch: -1 | count | rows). */
 CPR_API cpr_status cpr_padded_gather_index(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
                                            int64_t count, cpr_error *error);
 
