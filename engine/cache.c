@@ -3,7 +3,8 @@
  * The validity cache: lookups, builds without a lock held, and what the caller tells about tensors.
  *
  * A build is a flight. A thread that misses what is in flight already waits until it has landed and looks again, so nobody
- * depends on another's failure. What ends an entry also cancels flights: they land, but nothing of them is stored.
+ * depends on another's failure. What ends an entry also cancels flights, and so does another state of the same tensor: they
+ * land, but nothing of them is stored.
  */
 #include "cache.h"
 
@@ -128,6 +129,13 @@ static bool in_flight(const cpr_cache *cache, const cache_key *key) {
     return false;
 }
 
+/* An older state of a tensor that lands later must not take the place of the one that is asked for now. */
+static void overtake(cpr_cache *cache, const cache_key *key) {
+    for (flight *other = cache->flights; other != NULL; other = other->next) {
+        other->cancelled = other->cancelled || cache_key_same_place(&other->entry->key, key);
+    }
+}
+
 /* Waits until none of the missing ones is in another thread's flight, then starts them all, or none. */
 static void take_off(cpr_cache *cache, flight *flights, int64_t count) {
     for (int64_t i = 0; i < count;) {
@@ -142,6 +150,7 @@ static void take_off(cpr_cache *cache, flight *flights, int64_t count) {
     }
     for (int64_t i = 0; i < count; i++) {
         if (flights[i].missing) {
+            overtake(cache, &flights[i].entry->key);
             flights[i].next = cache->flights;
             cache->flights = &flights[i];
         }

@@ -212,6 +212,115 @@ static void making_one_takes_memory(void **state) {
     }
 }
 
+/* One thing about a tensor is another, and all else is as it was. */
+static void other_handle(cpr_tensor *t) {
+    t->handle++;
+}
+static void other_storage(cpr_tensor *t) {
+    t->storage++;
+}
+static void other_offset(cpr_tensor *t) {
+    t->storage_offset++;
+}
+static void other_stride(cpr_tensor *t) {
+    t->stride++;
+}
+static void other_device(cpr_tensor *t) {
+    t->device = CPR_CUDA;
+}
+static void other_device_index(cpr_tensor *t) {
+    t->device_index++;
+}
+static void next_generation(cpr_tensor *t) {
+    t->generation++;
+}
+static void wrapped_generation(cpr_tensor *t) {
+    t->generation += UINT64_C(1) << 32;
+}
+static void shorter(cpr_tensor *t) {
+    t->view.count--;
+}
+static void wider(cpr_tensor *t) {
+    static const int64_t entries[] = {0, 4, 16};
+    t->view = cpr_cu_seqlens_int64(entries, 3);
+}
+
+static void (*const tensor_changes[])(cpr_tensor *t) = {
+    other_handle,       other_storage,   other_offset,       other_stride, other_device,
+    other_device_index, next_generation, wrapped_generation, shorter,      wider,
+};
+enum { TENSOR_CHANGES = sizeof tensor_changes / sizeof *tensor_changes };
+
+static void version_looks_at_all_of_a_tensor(void **state) {
+    (void)state;
+    for (int i = 0; i < TENSOR_CHANGES; i++) {
+        cpr_cache *cache = cache_of(8, NULL);
+        cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+        assert_false(get(cache, &lookup));
+        assert_true(get(cache, &lookup));
+        tensor_changes[i](&lookup.tensor);
+        assert_false(get(cache, &lookup));
+        assert_true(get(cache, &lookup));
+        cpr_cache_free(cache);
+    }
+}
+
+/* The same contents in many boundaries, entries `stride` apart. */
+static void fill_boundaries(int32_t *entries, int64_t count, int64_t stride) {
+    for (int64_t i = 0; i < count; i++)
+        entries[i * stride] = (int32_t)(8 * i);
+}
+
+static void judge_every_difference(int64_t count, int64_t stride, uint64_t handle) {
+    cpr_cache *cache = cache_of(2, NULL);
+    int32_t *entries = calloc((size_t)(count * stride), sizeof *entries);
+    assert_non_null(entries);
+    fill_boundaries(entries, count, stride);
+    cpr_lookup lookup = lookup_of(1, cpr_cu_seqlens_int32(entries, count), CPR_GUARD_CONTENT);
+    lookup.tensor.view.stride = stride;
+    assert_false(get(cache, &lookup));
+    lookup.tensor.handle = handle;
+    for (int64_t i = 1; i < count; i++) {
+        entries[i * stride] += 4;
+        if (i + 1 < count || count == 2)
+            assert_false(get(cache, &lookup));
+        entries[i * stride] -= 4;
+        assert_true(get(cache, &lookup));
+    }
+    free(entries);
+    cpr_cache_free(cache);
+}
+
+static void content_looks_at_every_boundary(void **state) {
+    (void)state;
+    static const int64_t counts[] = {2, 9, 33, 66, 130};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int64_t stride = 1; stride <= 3; stride++)
+            for (uint64_t handle = 1; handle <= 2; handle++)
+                judge_every_difference(counts[i], stride, handle);
+}
+
+static void bytes_are_those_that_the_allocator_gave(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    for (int i = 0; i < 2; i++) {
+        ledger books = {0};
+        const cpr_allocator allocator = ledger_allocator(&books);
+        cpr_cache *cache = cache_of(8, &allocator);
+        const size_t empty = books.live_bytes;
+        const cpr_lookup first = lookup_of(1, VIEW(PLAIN), guards[i]);
+        const cpr_lookup second = lookup_of(2, VIEW(OTHER), guards[i]);
+        get(cache, &first);
+        assert_int_equal(cpr_cache_get_stats(cache).bytes, books.live_bytes - empty);
+        get(cache, &second);
+        assert_int_equal(cpr_cache_get_stats(cache).bytes, books.live_bytes - empty);
+        cpr_cache_clear(cache);
+        assert_int_equal(cpr_cache_get_stats(cache).bytes, 0);
+        assert_int_equal(books.live_bytes, empty);
+        cpr_cache_free(cache);
+    }
+}
+
 static void what_does_not_fit_is_handed_out(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(8, NULL);
@@ -312,6 +421,36 @@ static void captures_have_a_bound(void **state) {
     second.use = CPR_USE_EAGER;
     assert_false(get(cache, &second));
     assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+    cpr_route_release(captured);
+    cpr_cache_free(cache);
+}
+
+static void narrower_bounds_wait_for_captures(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    const cpr_route *first = capture(cache, lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION));
+    const cpr_route *second = capture(cache, lookup_of(2, VIEW(PLAIN), CPR_GUARD_VERSION));
+    assert_int_equal(cpr_cache_set_limits(cache, 1, 0, NULL), CPR_OK);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 2);
+    cpr_cache_capture_released(cache, 1);
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+    assert_int_equal(replay(cache, lookup_of(2, VIEW(PLAIN), CPR_GUARD_VERSION), second), CPR_OK);
+    cpr_route_release(first);
+    cpr_route_release(second);
+    cpr_cache_free(cache);
+}
+
+static void a_captured_state_that_was_left_is_not_found_again(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
+    after.tensor.generation = 1;
+    const cpr_route *captured = capture(cache, before);
+    assert_false(get(cache, &after));
+    assert_int_equal(replay(cache, before, captured), CPR_CAPTURE_LAYOUT_CHANGE);
+    assert_false(get(cache, &before));
+    assert_int_equal(replay(cache, before, captured), CPR_CAPTURE_LAYOUT_CHANGE);
     cpr_route_release(captured);
     cpr_cache_free(cache);
 }
@@ -427,6 +566,33 @@ static void a_verdict_falls_with_any_of_its_tensors(void **state) {
     cpr_cache_free(cache);
 }
 
+static void a_verdict_needs_every_generation(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        cpr_cache *cache = cache_of(4, NULL);
+        cpr_packed_params params = {.q = tensor_of(1, VIEW(PLAIN)),
+                                    .q_padded = tensor_of(2, VIEW(PADDED)),
+                                    .kv = tensor_of(3, VIEW(PLAIN)),
+                                    .kv_padded = tensor_of(4, VIEW(PLAIN)),
+                                    .has_q = true,
+                                    .has_q_padded = true,
+                                    .has_kv = true,
+                                    .has_kv_padded = true};
+        cpr_tensor *const all[] = {&params.q, &params.q_padded, &params.kv, &params.kv_padded};
+        all[i]->has_generation = false;
+        for (int again = 0; again < 2; again++) {
+            cpr_tensor resolved;
+            bool hit;
+            assert_int_equal(cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION,
+                                               &resolved, &hit, NULL),
+                             CPR_OK);
+            assert_false(hit);
+        }
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+        cpr_cache_free(cache);
+    }
+}
+
 /*==============================================================================
  * MARK: - Identities
  *============================================================================*/
@@ -469,7 +635,7 @@ static void identities_are_held_while_they_are_known(void **state) {
 /* Memory that interrupts: does something at one of its allocations, in the middle of a build that is. */
 typedef struct interruption {
     int64_t at;
-    atomic_int allocations;
+    atomic_int allocations, live;
     void (*act)(struct interruption *self);
     cpr_cache *cache;
     bool fail;
@@ -483,12 +649,13 @@ static void *allocate(void *context, size_t size) {
         if (self->fail)
             return NULL;
     }
+    self->live++;
     return malloc(size);
 }
 
 static void release(void *context, void *memory, size_t size) {
-    (void)context;
     (void)size;
+    ((interruption *)context)->live--;
     free(memory);
 }
 
@@ -519,6 +686,7 @@ static int64_t entries_after(cpr_guard guard, void (*act)(interruption *self)) {
     assert_true(self.allocations >= self.at);
     const int64_t entries = cpr_cache_get_stats(self.cache).entries;
     cpr_cache_free(self.cache);
+    assert_int_equal(self.live, 0);
     return entries;
 }
 
@@ -556,6 +724,46 @@ static void a_write_during_a_lookup_is_seen(void **state) {
     cpr_cache_free(cache);
 }
 
+static void write_legally(interruption *self) {
+    (void)self;
+    written_meanwhile[1] = 12;
+}
+
+/* After the copy it is too late: route and key are those of the contents before. */
+static void a_write_during_a_build_is_seen_by_the_next(void **state) {
+    (void)state;
+    interruption self = {.act = write_legally};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    cpr_cache *cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
+    written_meanwhile[1] = 4;
+    self.at = self.allocations + 2;
+    assert_false(get(cache, &lookup));
+    assert_int_equal(written_meanwhile[1], 12);
+    assert_false(get(cache, &lookup));
+    written_meanwhile[1] = 4;
+    const cpr_lookup plain = lookup_of(2, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    const cpr_lookup other = lookup_of(2, VIEW(OTHER), CPR_GUARD_CONTENT);
+    const cpr_lookup *const lookups[] = {&plain, &other};
+    for (int i = 0; i < 2; i++) {
+        const cpr_route_request request = {.cu_seqlens = lookups[i]->tensor.view,
+                                           .rows = CPR_ROWS_UNCHECKED,
+                                           .geometry = lookups[i]->geometry,
+                                           .source = lookups[i]->source,
+                                           .target = lookups[i]->target};
+        const cpr_route *kept;
+        cpr_route *right;
+        bool hit;
+        assert_int_equal(cpr_cache_get(cache, lookups[i], &kept, &hit, NULL), CPR_OK);
+        assert_int_equal(cpr_route_build(&request, NULL, &right, NULL), CPR_OK);
+        assert_true(hit);
+        assert_true(cpr_route_equal(kept, right));
+        cpr_route_release(kept);
+        cpr_route_free(right);
+    }
+    cpr_cache_free(cache);
+}
+
 static void an_overtaken_capture_is_not_kept(void **state) {
     (void)state;
     interruption self = {.act = invalidate_twice};
@@ -582,6 +790,52 @@ static void a_prebuild_may_lose_the_other_direction(void **state) {
     assert_int_equal(cpr_cache_prebuild(self.cache, &lookup, NULL), CPR_OK);
     assert_int_equal(cpr_cache_get_stats(self.cache).entries, 0);
     cpr_cache_free(self.cache);
+}
+
+/* The state after the one that is being built is asked for meanwhile. */
+static void ask_later_state(interruption *self) {
+    cpr_lookup later = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
+    later.tensor.generation = 1;
+    self->at = 0;
+    assert_false(get(self->cache, &later));
+}
+
+static void an_overtaken_state_is_not_kept(void **state) {
+    (void)state;
+    interruption self = {.act = ask_later_state};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
+    after.tensor.generation = 1;
+    self.at = self.allocations + 2;
+    assert_false(get(self.cache, &before));
+    assert_true(get(self.cache, &after));
+    assert_false(get(self.cache, &before));
+    cpr_cache_free(self.cache);
+}
+
+enum { SHARERS = 4, SHARINGS = 5000 };
+
+static void *take_and_give_back(void *argument) {
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    for (int i = 0; i < SHARINGS; i++)
+        get(argument, &lookup);
+    return NULL;
+}
+
+static void a_shared_route_goes_with_the_last_reference(void **state) {
+    (void)state;
+    interruption self = {.at = 0};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    pthread_t threads[SHARERS];
+    self.cache = cache_of(4, &allocator);
+    for (int i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give_back, self.cache), 0);
+    for (int i = 0; i < SHARERS; i++)
+        pthread_join(threads[i], NULL);
+    cpr_cache_free(self.cache);
+    assert_int_equal(self.live, 0);
 }
 
 typedef struct second_thread {
@@ -640,6 +894,50 @@ static void two_threads_build_once(void **state) {
     }
 }
 
+enum { WAITERS = 3 };
+
+static void wait_for_all(interruption *self) {
+    enum { US_TO_GET_TO_THE_CONDITION = 50000 };
+    atomic_store(&self->stage, 1);
+    while (atomic_load(&self->stage) != 1 + WAITERS)
+        usleep(100);
+    usleep(US_TO_GET_TO_THE_CONDITION);
+}
+
+static void *join_the_queue(void *argument) {
+    second_thread *t = argument;
+    while (atomic_load(&t->first->stage) == 0)
+        usleep(100);
+    atomic_fetch_add(&t->first->stage, 1);
+    t->hit = get(t->cache, &t->lookup);
+    return NULL;
+}
+
+/* It hangs if one of them is forgotten. */
+static void a_build_wakes_all_who_wait(void **state) {
+    (void)state;
+    enum { SECONDS_TO_WAKE = 20 };
+    interruption self = {.act = wait_for_all};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    second_thread waiters[WAITERS];
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    alarm(SECONDS_TO_WAKE);
+    self.at = self.allocations + 2;
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = (second_thread){.cache = self.cache, .lookup = lookup, .first = &self};
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, join_the_queue, &waiters[i]), 0);
+    }
+    assert_false(get(self.cache, &lookup));
+    for (int i = 0; i < WAITERS; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_true(waiters[i].hit);
+    }
+    alarm(0);
+    assert_int_equal(cpr_cache_get_stats(self.cache).builds, 1);
+    cpr_cache_free(self.cache);
+}
+
 static void a_build_that_fails_wakes_who_waits(void **state) {
     (void)state;
     bool hit;
@@ -659,22 +957,32 @@ int main(void) {
         cmocka_unit_test(errors_are_those_of_building),
         cmocka_unit_test(bounds_must_be_possible),
         cmocka_unit_test(making_one_takes_memory),
+        cmocka_unit_test(version_looks_at_all_of_a_tensor),
+        cmocka_unit_test(content_looks_at_every_boundary),
+        cmocka_unit_test(bytes_are_those_that_the_allocator_gave),
         cmocka_unit_test(what_does_not_fit_is_handed_out),
         cmocka_unit_test(a_route_outlives_its_cache),
         cmocka_unit_test(a_captured_route_stays),
         cmocka_unit_test(a_replay_is_for_its_own_route),
         cmocka_unit_test(captures_have_a_bound),
+        cmocka_unit_test(narrower_bounds_wait_for_captures),
+        cmocka_unit_test(a_captured_state_that_was_left_is_not_found_again),
         cmocka_unit_test(what_is_not_kept_cannot_be_replayed),
         cmocka_unit_test(resolve_tells_the_first_difference),
         cmocka_unit_test(resolve_refuses_what_cannot_be_compared),
         cmocka_unit_test(absent_tensors_have_no_handle),
         cmocka_unit_test(a_verdict_falls_with_any_of_its_tensors),
+        cmocka_unit_test(a_verdict_needs_every_generation),
         cmocka_unit_test(identities_are_held_while_they_are_known),
         cmocka_unit_test(a_build_that_is_overtaken_is_not_kept),
         cmocka_unit_test(a_write_during_a_lookup_is_seen),
+        cmocka_unit_test(a_write_during_a_build_is_seen_by_the_next),
         cmocka_unit_test(an_overtaken_capture_is_not_kept),
         cmocka_unit_test(a_prebuild_may_lose_the_other_direction),
+        cmocka_unit_test(an_overtaken_state_is_not_kept),
+        cmocka_unit_test(a_shared_route_goes_with_the_last_reference),
         cmocka_unit_test(two_threads_build_once),
+        cmocka_unit_test(a_build_wakes_all_who_wait),
         cmocka_unit_test(a_build_that_fails_wakes_who_waits),
     };
     return cmocka_run_group_tests_name("cache", tests, NULL, NULL);

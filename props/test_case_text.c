@@ -42,6 +42,24 @@ static void read_text(const char *text, route_case *c) {
     text_case_free(&parsed);
 }
 
+static void shell_words(void **state) {
+    (void)state;
+    static const char *const words[][2] = {{"build/release/cproute", "build/release/cproute"},
+                                           {"findings/a-1.jsonl:3", "findings/a-1.jsonl:3"},
+                                           {"my findings/a", "'my findings/a'"},
+                                           {"it's $HOME", "'it'\\''s $HOME'"},
+                                           {"~/a", "'~/a'"},
+                                           {"", "''"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char text[64] = "";
+        FILE *out = fmemopen(text, sizeof text, "w");
+        assert_non_null(out);
+        write_shell_word(out, words[i][0]);
+        fclose(out);
+        assert_string_equal(text, words[i][1]);
+    }
+}
+
 static void cases_are_read_back(void **state) {
     (void)state;
     route_case *written = malloc(sizeof *written), *read = malloc(sizeof *read);
@@ -64,6 +82,6 @@ static void cases_are_read_back(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cases_are_read_back)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases_are_read_back), cmocka_unit_test(shell_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

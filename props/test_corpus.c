@@ -27,7 +27,7 @@ static bool judge_entry(void *context, const text_entry *entry) {
     }
     verdict v;
     const law *broken;
-    text_case_judge(entry->c, &v, &broken, t->subject);
+    text_case_judge(entry->c, NULL, &v, &broken, t->subject);
     t->passed += v.outcome == LAW_PASSED;
     t->skipped += v.outcome == LAW_NOT_APPLICABLE;
     t->failed += v.outcome == LAW_FAILED;

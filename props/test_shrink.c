@@ -265,6 +265,7 @@ static void planted_failures_shrink_to_their_optimum(void **state) {
             size_t length = draw_failing(&l, &seed, &log, subject);
             const shrink_report report = shrink_law(&l, log.bytes, &length, false, TIMEOUT_S, MOST_ATTEMPTS);
             assert_true(near_optimum(p, plants[i].length, log.bytes, length));
+            assert_true(report.drawn >= length);
             most_attempts = report.attempts > most_attempts ? report.attempts : most_attempts;
         }
         assert_true(most_attempts < MOST_ATTEMPTS);
@@ -284,6 +285,22 @@ static void shrunk_bytes_shrink_no_further(void **state) {
         assert_int_equal(length, plants[i].length);
         assert_memory_equal(bytes, plants[i].planted.optimum, length);
         assert_int_equal(report.successes, 0);
+    }
+}
+
+/* Both lengths are those of bytes that are drawn from, so a short input does not shrink to a longer one. */
+static void zeros_past_the_end_count(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        const law l = law_of(&plants[i].planted);
+        uint8_t bytes[CHOICE_LOG_BYTES];
+        size_t length = plants[i].length;
+        memcpy(bytes, plants[i].planted.optimum, length);
+        while (length > 0 && !bytes[length - 1])
+            length--;
+        const shrink_report report = shrink_law(&l, bytes, &length, false, TIMEOUT_S, MOST_ATTEMPTS);
+        assert_int_equal(length, plants[i].length);
+        assert_int_equal(report.drawn, plants[i].length);
     }
 }
 
@@ -378,6 +395,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_failures_shrink_to_their_optimum),
         cmocka_unit_test(shrunk_bytes_shrink_no_further),
+        cmocka_unit_test(zeros_past_the_end_count),
         cmocka_unit_test(crash_shrinks_apart),
         cmocka_unit_test(hang_shrinks_apart),
         cmocka_unit_test(shrinking_stays_with_the_reason),

@@ -97,16 +97,19 @@ bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size
 }
 
 static bool take_from(arguments *a, const char *value, char *mistake, size_t size) {
+    a->source_word = value;
     return take_layout_into(&a->source, value, mistake, size);
 }
 
 static bool take_to(arguments *a, const char *value, char *mistake, size_t size) {
+    a->target_word = value;
     return take_layout_into(&a->target, value, mistake, size);
 }
 
 static bool take_dtype(arguments *a, const char *value, char *mistake, size_t size) {
     (void)mistake;
     (void)size;
+    a->dtype_word = value;
     if (!cpr_dtype_from_name(value, &a->dtype))
         a->dtype = CPR_OTHER_DTYPE;
     return true;
@@ -141,10 +144,36 @@ bool take_json(arguments *a, const char *value, char *mistake, size_t size) {
 }
 
 static bool take_law(arguments *a, const char *value, char *mistake, size_t size) {
-    (void)mistake;
-    (void)size;
-    a->law = value;
-    return true;
+    a->law = law_named(value);
+    if (!a->law)
+        snprintf(mistake, size, "there is no law '%s'", value);
+    return a->law;
+}
+
+static bool take_law_of_list(arguments *a, const char *name, size_t length, char *mistake, size_t size) {
+    for (size_t i = 0; i < law_count; i++) {
+        if (strlen(laws[i].id) == length && !memcmp(laws[i].id, name, length))
+            return a->laws[i] = true;
+    }
+    snprintf(mistake, size, "there is no law '%.*s'", (int)(length < 60 ? length : 60), name);
+    return false;
+}
+
+static bool take_laws(arguments *a, const char *value, char *mistake, size_t size) {
+    free(a->laws);
+    a->laws = calloc(law_count, sizeof *a->laws);
+    if (!a->laws) {
+        snprintf(mistake, size, "out of memory");
+        return false;
+    }
+    for (const char *name = value;; name++) {
+        const size_t length = strcspn(name, ",");
+        if (!take_law_of_list(a, name, length, mistake, size))
+            return false;
+        name += length;
+        if (!*name)
+            return true;
+    }
 }
 
 static bool take_out(arguments *a, const char *value, char *mistake, size_t size) {
@@ -188,6 +217,10 @@ const option_spec option_rows = {"rows", "N", "rows of the whole buffer, which m
 const option_spec option_tp = {"tp", "N", "tensor-parallel ranks that share the rows of a rank", take_tp};
 const option_spec option_json = {"json", NULL, "one JSON object a line and rank", take_json};
 const option_spec option_law = {"law", "LAW", "this law only; 'cproute check --list' names them", take_law};
+const option_spec option_laws = {"law", "LAW[,LAW...]", "these laws only; 'cproute check --list' names them",
+                                 take_laws};
+const option_spec option_findings = {"out", "DIR", "folder to keep findings in (" FINDINGS_FOLDER ")",
+                                     take_out};
 const option_spec option_out = {"out", "DIR", "folder to write into", take_out};
 const option_spec option_seed = {"seed", "X", "draw the cases of that seed again", take_seed};
 
@@ -305,6 +338,7 @@ int command_run(const command *c, const char *program, int argc, char **argv) {
     if (code < 0)
         code = c->run(&a);
     offsets_free(&a.cu);
+    free(a.laws);
     return code;
 }
 

@@ -7,6 +7,7 @@
 #define CPROUTE_TOOLS_ARGUMENTS_H
 
 #include "cproute/cproute.h"
+#include "kit/law.h"
 #include "text/offsets.h"
 #include <stdio.h>
 
@@ -33,11 +34,14 @@ typedef struct arguments {
     bool every_rank, rank_given;
     cpr_layout source, target, layout;
     cpr_dtype dtype;
+    const char *source_word, *target_word, *dtype_word; /* as they were typed, NULL: left out */
     int64_t rows, tp_size;
     const builder *builder;
     bool json, runs;
 
-    const char *law, *out;
+    const law *law;
+    const char *out;
+    bool *laws; /* by their numbers, for subcommands that take several; NULL: all */
     double seconds;
     uint64_t cases, seed;
     bool seed_given, exhaustive, list, verbose;
@@ -71,7 +75,10 @@ extern const command route_command, layout_command, replay_command, check_comman
 
 /* Options that several subcommands take. */
 extern const option_spec option_cu, option_cp, option_rank, option_from, option_to, option_dtype, option_rows,
-    option_tp, option_json, option_law, option_out, option_seed;
+    option_tp, option_json, option_law, option_laws, option_out, option_findings, option_seed;
+
+/* Where findings go if nobody says so. */
+#define FINDINGS_FOLDER "findings"
 
 /* `take` functions for options whose values several options have. */
 bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size);

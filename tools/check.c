@@ -38,8 +38,9 @@ static const option_spec option_cases = {"cases", "N", "cases for each law, what
 static const option_spec option_exhaustive = {"exhaustive", NULL, "every small case instead of random ones",
                                               take_exhaustive};
 static const option_spec option_list = {"list", NULL, "name the laws and what they mean", take_list};
-static const option_spec *const options[] = {&option_law,        &option_seconds, &option_cases, &option_seed,
-                                             &option_exhaustive, &option_list,    &option_out,   NULL};
+static const option_spec *const options[] = {
+    &option_laws,       &option_seconds, &option_cases,    &option_seed,
+    &option_exhaustive, &option_list,    &option_findings, NULL};
 
 /* Set by a signal, which has no other way to speak. */
 static volatile sig_atomic_t interrupted;
@@ -104,14 +105,25 @@ static bool check_exhaustively(const arguments *a, const law *l, double seconds,
            (interrupted || check_law(a, l, "wrong", &wrong, cases));
 }
 
-static int check_laws(const arguments *a, const law *only) {
-    size_t chosen = only ? 1 : law_count, broken = 0;
+static bool is_chosen(const arguments *a, size_t number) {
+    return !a->laws || a->laws[number];
+}
+
+static size_t laws_chosen(const arguments *a) {
+    size_t count = 0;
+    for (size_t i = 0; i < law_count; i++)
+        count += is_chosen(a, i);
+    return count;
+}
+
+static int check_laws(const arguments *a) {
+    size_t chosen = laws_chosen(a), broken = 0;
     double seconds = a->seconds > 0 || a->cases || a->exhaustive ? a->seconds : DEFAULT_SECONDS;
     uint64_t cases = 0;
     fprintf(stderr, "seed %" PRIu64 "\n", a->seed);
     for (size_t i = 0; i < law_count && !interrupted; i++) {
         run_options how = {.seed = a->seed, .cases = a->cases, .seconds = seconds / (double)chosen};
-        if (only && only != &laws[i])
+        if (!is_chosen(a, i))
             continue;
         bool holds = a->exhaustive ? check_exhaustively(a, &laws[i], how.seconds, &cases)
                                    : check_law(a, &laws[i], "random", &how, &cases);
@@ -129,11 +141,8 @@ static int list_laws(void) {
 }
 
 static int check_run(arguments *a) {
-    const law *only = a->law ? law_named(a->law) : NULL;
     if (a->operand_count)
         return wrong_use(&check_command, "unexpected '%s'", a->operands[0]);
-    if (a->law && !only)
-        return wrong_use(&check_command, "there is no law '%s'", a->law);
     if (a->cases && a->seconds > 0)
         return wrong_use(&check_command, "--cases or --seconds, not both");
     if (a->exhaustive && (a->cases || a->seed_given))
@@ -144,7 +153,7 @@ static int check_run(arguments *a) {
         a->seed = fresh_seed();
     struct sigaction action = {.sa_handler = interrupt};
     sigaction(SIGINT, &action, NULL);
-    return check_laws(a, only);
+    return check_laws(a);
 }
 
 const command check_command = {

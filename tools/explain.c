@@ -6,6 +6,7 @@
 #include "findings.h"
 #include "refusal.h"
 #include "text/text_outcome.h"
+#include "text_choice.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -213,13 +214,24 @@ static cpr_status ask_inline(void *context, builder_fn *build, int64_t rank, cpr
     return build(&request, NULL, route, error);
 }
 
+/* The table has numbers alone for a word that nobody knows. */
+static void tell_refused_word(const asked_case *c, const arguments *a, int64_t rank) {
+    cpr_route *route = NULL;
+    cpr_error error;
+    if (c->ask(c->context, builders[0].build, rank, &route, &error) != CPR_OK)
+        refused_word_show(a, &error);
+    cpr_route_free(route);
+}
+
 static int explain_inline(arguments *a) {
     int64_t first, last;
     asked_case c = {.ask = ask_inline, .context = a};
     bool agree = true;
     ranks_asked(a, &first, &last);
+    tell_refused_word(&c, a, first);
     for (int64_t rank = first; rank <= last && !ferror(stdout); rank++)
         agree = explain_rank(&c, rank) && agree;
+    tell_ranks_left_out(a);
     return agree ? EXIT_GOOD : EXIT_FINDINGS;
 }
 
@@ -228,8 +240,7 @@ static int explain_inline(arguments *a) {
  *----------------------------------------------------------------------------*/
 
 typedef struct chosen_cases {
-    const char *id; /* an id or a line, NULL: all cases */
-    int line;
+    text_choice choice;
     int explained;
     bool disagree;
 } chosen_cases;
@@ -240,13 +251,9 @@ static cpr_status ask_text(void *context, builder_fn *build, int64_t rank, cpr_r
     return text_case_route(c, build, rank, text_case_from(c), text_case_to(c), route, error);
 }
 
-static bool is_chosen(const chosen_cases *chosen, const text_entry *entry) {
-    return !chosen->id || entry->line == chosen->line || (entry->c && !strcmp(entry->c->id, chosen->id));
-}
-
 static bool explain_text(void *context, const text_entry *entry) {
     chosen_cases *chosen = context;
-    if (!is_chosen(chosen, entry))
+    if (!text_choice_takes(&chosen->choice, entry))
         return true;
     chosen->explained++;
     if (!entry->c) {
@@ -268,17 +275,26 @@ static bool explain_text(void *context, const text_entry *entry) {
     return !ferror(stdout);
 }
 
-static int explain_text_file(const char *path, const char *id) {
-    chosen_cases chosen = {.id = id};
-    int64_t line = 0;
+static int explain_chosen(chosen_cases *chosen) {
+    const text_choice *choice = &chosen->choice;
     char mistake[4600];
-    if (id && parse_int64(id, &line) && line > 0 && line < INT32_MAX)
-        chosen.line = (int)line;
-    if (!text_file_visit(path, explain_text, &chosen, mistake, sizeof mistake))
+    if (!text_file_visit(choice->path, explain_text, chosen, mistake, sizeof mistake))
         return wrong_use(&explain_command, "%s", mistake);
-    if (!chosen.explained)
-        return wrong_use(&explain_command, "%s has no case %s", path, id ? id : "at all");
-    return chosen.disagree ? EXIT_FINDINGS : EXIT_GOOD;
+    if (!chosen->explained)
+        return wrong_use(&explain_command, "%s has no case %s", choice->path,
+                         choice->id ? choice->id : "at all");
+    return chosen->disagree ? EXIT_FINDINGS : EXIT_GOOD;
+}
+
+static int explain_text_cases(const char *operand) {
+    chosen_cases chosen = {.explained = 0};
+    if (!text_choice_open(&chosen.choice, operand)) {
+        fprintf(stderr, "cproute explain: out of memory\n");
+        return EXIT_FINDINGS;
+    }
+    const int code = explain_chosen(&chosen);
+    text_choice_close(&chosen.choice);
+    return code;
 }
 
 /*------------------------------------------------------------------------------
@@ -315,24 +331,6 @@ static int explain_bytes(const law *l, const char *path) {
     return agree ? EXIT_GOOD : EXIT_FINDINGS;
 }
 
-static int explain_file(const arguments *a) {
-    const char *operand = a->operands[0], *colon = strrchr(operand, ':');
-    const law *l = a->law ? law_named(a->law) : NULL;
-    if (a->law && !l)
-        return wrong_use(&explain_command, "there is no law '%s'", a->law);
-    if (l)
-        return explain_bytes(l, operand);
-    if (is_text_file(operand) || !colon)
-        return explain_text_file(operand, NULL);
-    char *path = strdup(operand);
-    if (!path)
-        return EXIT_FINDINGS;
-    path[colon - operand] = '\0';
-    int code = explain_text_file(path, colon + 1);
-    free(path);
-    return code;
-}
-
 static int explain_run(arguments *a) {
     int code;
     if (a->operand_count > 1)
@@ -340,7 +338,8 @@ static int explain_run(arguments *a) {
     if (a->operand_count && (a->cu_given || a->cp_given))
         return wrong_use(&explain_command, "a file or --cu, not both");
     if (a->operand_count)
-        return finish_output(explain_file(a));
+        return finish_output(a->law ? explain_bytes(a->law, a->operands[0])
+                                    : explain_text_cases(a->operands[0]));
     if (!a->cu_given && !a->cp_given)
         return wrong_use(&explain_command, "a case is missing: FILE, or --cu and --cp");
     code = batch_needed(&explain_command, a);

@@ -2,6 +2,7 @@
 #include "findings.h"
 #include "arguments.h"
 #include "files.h"
+#include "kit/show.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,6 +33,23 @@ static bool write_case(const char *path, const law *broken, const verdict *v, co
     return !fclose(file) && !failed;
 }
 
+void finding_tell_replay(FILE *out, const char *program, const law *only, const char *path, int line) {
+    char number[16] = "";
+    const size_t room = strlen(path) + sizeof number;
+    char *place = malloc(room);
+    if (!place)
+        return;
+    if (line)
+        snprintf(number, sizeof number, ":%d", line);
+    snprintf(place, room, "%s%s", path, number);
+    fputs("  replay: ", out);
+    write_shell_word(out, program);
+    fprintf(out, " replay %s%s%s", only ? "--law " : "", only ? only->id : "", only ? " " : "");
+    write_shell_word(out, place);
+    fputc('\n', out);
+    free(place);
+}
+
 void finding_keep(const char *program, const char *folder, const law *broken, const verdict *v,
                   const uint8_t *bytes, size_t length, const void *subject) {
     folder = folder ? folder : FINDINGS_FOLDER;
@@ -41,7 +59,7 @@ void finding_keep(const char *program, const char *folder, const law *broken, co
         return;
     snprintf(path, room, "%s/%s-%016" PRIx64 ".jsonl", folder, broken->id, content_hash(bytes, length));
     if (make_folder(folder) && write_case(path, broken, v, subject))
-        printf("  replay: %s replay %s\n", program, path);
+        finding_tell_replay(stdout, program, NULL, path, 0);
     else
         fprintf(stderr, "cproute: cannot write %s: %s\n", path, strerror(errno));
     free(path);

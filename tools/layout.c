@@ -11,6 +11,7 @@
 enum { PICTURE_COLUMNS = 80 };
 
 static bool take_layout(arguments *a, const char *value, char *mistake, size_t size) {
+    a->source_word = value;
     return take_layout_into(&a->layout, value, mistake, size);
 }
 
@@ -76,6 +77,7 @@ static void write_all(const arguments *a, const cpr_route_request *request) {
         (a->json ? write_tokens : write_intervals)(rank, share);
         cpr_intervals_free(share);
     }
+    tell_ranks_left_out(a);
 }
 
 static int layout_run(arguments *a) {

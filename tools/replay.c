@@ -6,6 +6,7 @@
 #include "findings.h"
 #include "kit/isolate.h"
 #include "text/text_replay.h"
+#include "text_choice.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +38,9 @@ enum { TIMEOUT_SECONDS = 60 };
 
 typedef struct replay {
     const arguments *a;
-    const law *law; /* for byte inputs, NULL: as their folder says */
+    const law *law; /* NULL: byte inputs by the law that their folder says, text cases by all that fit */
+    const text_choice *choice; /* of the cases in the text file that is replayed */
+    long chosen;
     route_case *subject;
     tally *t;
     long seen;
@@ -97,19 +100,22 @@ static void tell_mistake(replay *r, const char *place, const char *mistake) {
 static void judge_case(replay *r, const char *place, const text_entry *entry) {
     verdict v;
     const law *broken;
-    text_case_judge(entry->c, &v, &broken, r->subject);
+    text_case_judge(entry->c, r->law, &v, &broken, r->subject);
     if (v.outcome == LAW_FAILED)
         tell_failure(place, entry->c->id, &v);
     count(r, place, entry->c->id, &v);
     if (broken) {
         finding_show(stderr, broken, &v, text_case_subject(entry->c, broken, r->subject));
-        fprintf(stderr, "  replay: %s replay %s\n", r->a->program, entry->file);
+        finding_tell_replay(stderr, r->a->program, broken, entry->file, entry->line);
     }
 }
 
 static bool replay_case(void *context, const text_entry *entry) {
     replay *r = context;
     char place[4200];
+    if (!text_choice_takes(r->choice, entry))
+        return true;
+    r->chosen++;
     snprintf(place, sizeof place, "%s:%d", entry->file, entry->line);
     if (!begin(r, place, entry->c ? entry->c->id : ""))
         return true;
@@ -140,7 +146,7 @@ static void tell_broken_law(void *context, const law *broken, const char *path, 
     void *subject = subject_from_bytes(broken, bytes, length);
     tell_failure(path, broken->id, v);
     finding_show(stderr, broken, v, subject);
-    fprintf(stderr, "  replay: %s replay --law %s %s\n", r->a->program, broken->id, path);
+    finding_tell_replay(stderr, r->a->program, broken, path, 0);
     free(subject);
 }
 
@@ -164,34 +170,55 @@ static void replay_file(void *context, const char *path) {
  * Workers
  *----------------------------------------------------------------------------*/
 
-static void judge_all(const arguments *a, const law *only, tally *t) {
-    replay r = {.a = a, .law = only, .subject = malloc(sizeof(route_case)), .t = t};
-    for (int i = 0; i < a->operand_count && r.subject && !t->missing; i++) {
-        t->missing = !files_visit(a->operands[i], replay_file, &r);
-        if (t->missing)
-            fprintf(stderr, "cproute replay: %s: %s\n", a->operands[i], strerror(errno));
+/* False if it is not there, which is told. */
+static bool replay_chosen(replay *r, const text_choice *choice) {
+    r->choice = choice;
+    r->chosen = 0;
+    if (!files_visit(choice->path, replay_file, r)) {
+        fprintf(stderr, "cproute replay: %s: %s\n", choice->path, strerror(errno));
+        return false;
     }
+    if (choice->id && !r->chosen)
+        fprintf(stderr, "cproute replay: %s has no case %s\n", choice->path, choice->id);
+    return !choice->id || r->chosen;
+}
+
+static bool replay_operand(replay *r, const char *operand) {
+    text_choice choice;
+    if (!text_choice_open(&choice, operand)) {
+        fprintf(stderr, "cproute replay: out of memory\n");
+        return false;
+    }
+    const bool there = replay_chosen(r, &choice);
+    text_choice_close(&choice);
+    return there;
+}
+
+static void judge_all(const arguments *a, tally *t) {
+    replay r = {.a = a, .law = a->law, .subject = malloc(sizeof(route_case)), .t = t};
+    for (int i = 0; i < a->operand_count && r.subject && !t->missing; i++)
+        t->missing = !replay_operand(&r, a->operands[i]);
     if (!r.subject)
         fprintf(stderr, "cproute replay: out of memory\n");
     free(r.subject);
 }
 
 /* Returns why the worker was lost, or NULL. Without a process to spare, this one does the work. */
-static const char *run_worker(const arguments *a, const law *only, tally *t) {
+static const char *run_worker(const arguments *a, tally *t) {
     fflush(NULL);
     const pid_t worker = fork();
     if (worker <= 0)
-        judge_all(a, only, t);
+        judge_all(a, t);
     if (worker == 0)
         exit(EXIT_GOOD);
     return worker > 0 ? failure_of_exit(wait_for(worker)) : NULL;
 }
 
-static int replay_paths(const arguments *a, const law *only, tally *t) {
+static int replay_paths(const arguments *a, tally *t) {
     const char *lost;
     do {
         t->place[0] = '\0';
-        lost = run_worker(a, only, t);
+        lost = run_worker(a, t);
         if (lost) {
             t->failed++;
             t->judged++;
@@ -206,17 +233,14 @@ static int replay_paths(const arguments *a, const law *only, tally *t) {
 }
 
 static int replay_run(arguments *a) {
-    const law *only = a->law ? law_named(a->law) : NULL;
     if (!a->operand_count)
         return wrong_use(&replay_command, "a file or folder is missing");
-    if (a->law && !only)
-        return wrong_use(&replay_command, "there is no law '%s'", a->law);
     tally *t = shared_memory(sizeof *t);
     if (!t) {
         fprintf(stderr, "cproute replay: out of memory\n");
         return EXIT_FINDINGS;
     }
-    int code = replay_paths(a, only, t);
+    int code = replay_paths(a, t);
     shared_memory_free(t, sizeof *t);
     return code;
 }
@@ -224,12 +248,13 @@ static int replay_run(arguments *a) {
 const command replay_command = {
     .name = "replay",
     .summary = "Judges text cases and byte inputs by builders, answers and laws.",
-    .operands = "[options] PATH...",
+    .operands = "[options] PATH|FILE:ID|FILE:LINE...",
     .details = "Folders are searched. *.jsonl and *.json hold text cases, one a line, with right\n"
                "answers in the case or in X.expected.jsonl beside X.jsonl; all three builders\n"
-               "must give them, and every law that fits must hold. Any other file but README*\n"
-               "is a byte input, judged by --law, by the law that its folder is named after, or\n"
-               "by all laws. The last line counts: N passed, M failed, K skipped.",
+               "must give them, and every law that fits must hold; with --law that law alone,\n"
+               "and cases that are not of its kind are skipped. Any other file but README* is\n"
+               "a byte input, judged by --law, by the law that its folder is named after, or by\n"
+               "all laws. The last line counts: N passed, M failed, K skipped.",
     .options = options,
     .run = replay_run,
 };

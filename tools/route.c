@@ -67,6 +67,8 @@ static int route_run(arguments *a) {
         if (refused && !a->json) /* all ranks would say the same */
             break;
     }
+    if (!refused)
+        tell_ranks_left_out(a);
     return finish_output(refused ? EXIT_FINDINGS : EXIT_GOOD);
 }
 

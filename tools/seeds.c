@@ -78,13 +78,11 @@ static void seeds_from_file(void *context, const char *path) {
 }
 
 static int seeds_run(arguments *a) {
-    seeds s = {.folder = a->out, .law = a->law ? law_named(a->law) : NULL};
+    seeds s = {.folder = a->out, .law = a->law};
     if (!a->out)
         return wrong_use(&seeds_command, "--out is missing");
     if (!a->operand_count)
         return wrong_use(&seeds_command, "a file or folder of text cases is missing");
-    if (a->law && !s.law)
-        return wrong_use(&seeds_command, "there is no law '%s'", a->law);
     s.subject = malloc(sizeof *s.subject);
     bool missing = !s.subject;
     for (int i = 0; i < a->operand_count && !missing; i++) {

@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_SECONDS = 10, MAX_ATTEMPTS = 20000 };
 
-static const option_spec *const options[] = {&option_law, &option_out, NULL};
+static const option_spec *const options[] = {&option_law, &option_findings, NULL};
 
 /* Judges what the bytes decode to, where a crash or a hang does no harm. */
 static const verdict *judge_apart(workshop *w, const uint8_t *bytes, size_t length) {
@@ -30,8 +30,8 @@ static int shrink_input(const arguments *a, workshop *w, const uint8_t *input, s
     if (used)
         memcpy(bytes, input, used);
     shrink_report report = shrink_law(w->l, bytes, &used, true, TIMEOUT_SECONDS, MAX_ATTEMPTS);
-    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0], length,
-           used, report.attempts);
+    printf("%s fails for %s: %zu bytes shrunk to %zu in %zu attempts\n", w->l->id, a->operands[0],
+           report.drawn, used, report.attempts);
     const verdict *v = judge_apart(w, bytes, used);
     finding_show(stdout, w->l, v, w->subject);
     finding_keep(a->program, a->out, w->l, v, bytes, used, w->subject);
@@ -50,13 +50,10 @@ static int shrink_file(const arguments *a, const law *l, const uint8_t *input, s
 }
 
 static int shrink_run(arguments *a) {
-    const law *l = a->law ? law_named(a->law) : NULL;
     char mistake[4600];
     size_t length;
     if (!a->law)
         return wrong_use(&shrink_command, "--law is missing");
-    if (!l)
-        return wrong_use(&shrink_command, "there is no law '%s'", a->law);
     if (a->operand_count != 1)
         return wrong_use(&shrink_command, "one file is wanted");
     char *input = read_whole(a->operands[0], &length, mistake, sizeof mistake);
@@ -64,7 +61,7 @@ static int shrink_run(arguments *a) {
         fprintf(stderr, "cproute shrink: %s\n", mistake);
         return EXIT_WRONG_USE;
     }
-    int code = shrink_file(a, l, (const uint8_t *)input, length);
+    int code = shrink_file(a, a->law, (const uint8_t *)input, length);
     free(input);
     return finish_output(code);
 }

@@ -53,6 +53,7 @@ BACK = [ok(0, [0, 3, 4, 5, 6, 1, 2, 7], None, [5, 3], [5, 3], 8),
 FLAT_TENSOR = [ok(1, None, [0, 7, 1, 2, 3, 4, 5, 6], [3, 0, 3, 2], [0, 0, 2, 6], 8)]
 INT64_MAX = 2**63 - 1
 PACK = ("--cu", "0,4,16", "--cp", "2")
+LAYOUTS = "zigzag, contiguous, per_sequence_contiguous, flat_zigzag, heads_then_tails"
 EIGHT = ("--cu", "0,8", "--cp", "2")
 
 TABLE = [
@@ -107,6 +108,15 @@ TABLE = [
     (("route", "--cu", f"0,{2**63}", "--cp", "2", "--json"), REFUSED, both("overflow", 1, INT64_MAX, INT64_MAX), "", ""),
     (("route", "--cu", f"0,4,{2**31}", "--cp", "2", "--dtype", "int32", "--json"), REFUSED,
      both("overflow", 2, 2**31, 2**31 - 1), "", ""),
+    # a word that nobody knows is told with those that are known
+    *((command, REFUSED, "", f"bad_layout: 'zigzagg' is no layout; there are {LAYOUTS}\n", "")
+      for command in (("route", *EIGHT, "--from", "zigzagg"), ("route", *EIGHT, "--to", "zigzagg"),
+                      ("route", *EIGHT, "--from", "zigzagg", "--to", "gizgaz"), ("layout", *EIGHT, "--layout", "zigzagg"))),
+    (("route", *EIGHT, "--to", "#7"), REFUSED, "", "'#7' is no layout", ""),
+    (("explain", *EIGHT, "--to", "zigzagg"), GOOD, re.compile("(bad_layout +){2}"), f"'zigzagg' is no layout; there are {LAYOUTS}\n", ""),
+    (("route", *EIGHT, "--dtype", "int46"), REFUSED, "", "dtype: 'int46' is no type of boundaries; there are int32, int64\n", ""),
+    (("layout", *EIGHT, "--dtype", "float32"), REFUSED, "", "'float32' is no type of boundaries", ""),
+    (("route", "--cu", "0,8.5", "--cp", "2", "--dtype", "int32"), REFUSED, "", "dtype: the type of the numbers", ""),
     # route: numbers that do not fit come last
     *(((*command, "--dtype", "int32", "--json"), REFUSED, both(kind, index, got, want), "", "")
       for command, kind, index, got, want in (
@@ -188,6 +198,11 @@ TABLE = [
     (("check", "--list"), GOOD, re.compile(r"(?m)^equivalence +the three builders"), "", ""),
     (("check", "--law", "equivalence", "--cases", "50", "--seed", "7"), GOOD, re.compile("1 laws, 50 cases, 0 laws broken, seed 7"),
      "seed 7", ""),
+    (("check", "--law", "splits,mirror,splits", "--cases", "50", "--seed", "7"), GOOD,
+     re.compile("2 laws, 100 cases, 0 laws broken, seed 7"), "mirror", ""),
+    (("check", "--law", "splits,no_such_law"), WRONG_USE, "", "no law 'no_such_law'", ""),
+    (("check", "--law", "splits,"), WRONG_USE, "", "no law ''", ""),
+    *(((name, "--help"), GOOD, re.compile(r"--out DIR .*\(findings\)"), "", "") for name in ("check", "shrink")),
     (("check", "--law", "no_such_law"), WRONG_USE, "", "no law 'no_such_law'", ""),
     (("check", "--cases", "0"), WRONG_USE, "", "above 0", ""),
     (("check", "--seconds", "soon"), WRONG_USE, "", "'soon'", ""),
@@ -276,8 +291,17 @@ def test_closed_pipe(folder):
 def test_large_groups_are_not_listed(folder):
     start = time.monotonic()
     for arguments in (("route", "--cu", f"0,{2**62}", "--cp", str(2**30), "--rank", "5"),
-                      ("layout", "--cu", f"0,{2**62}", "--cp", "4")):
+                      ("layout", "--cu", f"0,{2**62}", "--cp", "4"), ("layout", "--cu", f"0,{2**62}", "--cp", str(2**30))):
         assert cproute(*arguments).code == GOOD, arguments
+    many = write(folder, "cu", ",".join(str(2**31 * i) for i in range(4200)))
+    for arguments in (("route", "--cu", f"0,{2**62}"), ("route", "--cu", "0"), ("explain", "--cu", f"0,{2**62}"),
+                      ("explain", "--cu", "0"), ("layout", "--cu", "@" + many)):
+        result = cproute(*arguments, "--cp", str(2**30))
+        assert result.code == GOOD and "cproute: ranks 0 to 255 of 1073741824; --rank R shows any other\n" == result.err, arguments
+    result = cproute("route", "--cu", "0", "--cp", "257", "--json")
+    assert len(result.out.splitlines()) == 257 and not result.err
+    assert not cproute("route", "--cu", "0", "--cp", "256").err
+    assert cproute("explain", "--cu", "0,3", "--cp", str(2**30)).out.count("rank ") == 256
     assert time.monotonic() - start < 10
 
 
@@ -295,6 +319,33 @@ def test_replay_counts(folder):
     assert len(result.out.splitlines()) == 2
     verbose = cproute("replay", "--verbose", os.path.join(folder, "a.jsonl")).out
     assert "good: passed" in verbose and "cached: passed" in verbose
+
+
+CACHED = [{"op": "new", "t": "A", "data": [0, 8]}, {"op": "get", "t": "A", "cp": 2, "rank": 0, "want": "miss"}]
+
+
+def test_replay_by_one_law(folder):
+    text = case(id="route") + case(id="cached", ops=CACHED)
+    for law, verdicts in (("splits", ("route: passed", "cached: skipped: the law is not about caches")),
+                          ("cache_bounded", ("route: skipped: the law is about caches", "cached: passed"))):
+        out = replay_of(folder, "a.jsonl", text, "--law", law, "--verbose").out
+        assert out.endswith("1 passed, 0 failed, 1 skipped\n") and all(verdict in out for verdict in verdicts), out
+    result = replay_of(folder, "a.jsonl", case(expect="error:decreasing"), "--law", "splits")
+    assert result.code == REFUSED and "not the outcome that is expected" in result.out, result.out
+
+
+def test_replay_of_chosen_cases(folder):
+    path = write(folder, "a b.jsonl", case(id="one") + case(id="two:2", expect="error:decreasing") + "nonsense\n")
+    for chosen, counts in ((path + ":one", "1 passed, 0 failed"), (path + ":1", "1 passed, 0 failed"),
+                           (path + ":two:2", "0 passed, 1 failed"), (path + ":2", "0 passed, 1 failed"),
+                           (path + ":3", "0 passed, 1 failed"), (path, "1 passed, 2 failed")):
+        result = cproute("replay", chosen)
+        assert result.out.endswith(counts + ", 0 skipped\n"), (chosen, result.out)
+    for chosen in (path + ":4", path + ":three", path + ":"):
+        result = cproute("replay", path + ":one", chosen)
+        assert result.code == WRONG_USE and "has no case" in result.err, (chosen, result.err)
+    assert cproute("explain", path + ":two:2").code == GOOD
+    assert "No such file" in cproute("replay", path + "x:1").err
 
 
 def test_replay_mistakes(folder):

@@ -48,9 +48,17 @@ static void restrict_get(const mutation *m, cache_op *op) {
         op->rows = CPR_ROWS_UNCHECKED;
 }
 
+static bool is_made(const cache_case *c, int64_t before, uint8_t name) {
+    for (int64_t i = 0; i < before; i++)
+        if (c->ops[i].kind == CACHE_NEW && c->ops[i].name == name)
+            return true;
+    return false;
+}
+
 static bool is_copy(const cache_case *c, int64_t before, uint8_t name) {
     for (int64_t i = 0; i < before; i++)
-        if (c->ops[i].kind == CACHE_CLONE && c->ops[i].name == name && c->ops[i].other != name)
+        if (c->ops[i].kind == CACHE_CLONE && c->ops[i].name == name && c->ops[i].other != name &&
+            is_made(c, i, c->ops[i].other))
             return true;
     return false;
 }
@@ -91,6 +99,12 @@ static void restrict_view(const mutation *m, cache_op *op) {
         op->dtype = (cpr_dtype)CACHE_SAME_DTYPE;
 }
 
+/* The first boundary stays 0, as it does where boundaries are filled anew. */
+static void restrict_write(cache_op *op) {
+    if (op->index == 0)
+        op->index = 1;
+}
+
 void mutation_restrict(const mutation *m, cache_case *c) {
     for (int64_t i = 0; i < c->op_count; i++) {
         cache_op *op = &c->ops[i];
@@ -104,6 +118,8 @@ void mutation_restrict(const mutation *m, cache_case *c) {
             restrict_new(m, op);
         else if (op->kind == CACHE_VIEW)
             restrict_view(m, op);
+        else if (op->kind == CACHE_WRITE || op->kind == CACHE_RAW_WRITE)
+            restrict_write(op);
     }
 }
 

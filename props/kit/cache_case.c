@@ -60,8 +60,10 @@ static const struct {
     {16, true},
 };
 static const int64_t row_counts[] = {CPR_ROWS_UNCHECKED, CPR_ROWS_UNCHECKED, 16, 24};
-static const int64_t indices[] = {1, 1, 1, 2, 2, 0, 3};
-static const int64_t written[] = {8, 4, 16, 24, 0, 12, 6, 99};
+static const int64_t indices[] = {1, 1, 1, 2, 2, 0, 3, 10};
+static const int64_t written[] = {8, 4, 16, 24, 0, 12, 6, 84, 99};
+/* The last is the first one in 32 bits. */
+static const int64_t versions[] = {0, 1, 2, INT64_C(1) << 32};
 static const int64_t strides[] = {1, 2, 3, 0};
 static const int64_t caps[] = {8, 1, 2, 4};
 static const cpr_dtype dtypes[] = {CPR_INT32, CPR_INT32, CPR_INT32, CPR_INT32, CPR_INT32,
@@ -85,7 +87,7 @@ enum { RESOLVE_MANNERS = 2 * COUNT(cp_sizes) * COUNT(row_counts) };
 /* Most are legal for two ranks and many for four; several share their number of entries, or their total. */
 static const struct {
     int64_t count;
-    int64_t data[6];
+    int64_t data[12];
 } contents[] = {
     {2, {0, 16}},
     {3, {0, 8, 16}},
@@ -109,6 +111,8 @@ static const struct {
     {3, {0, 16, 8}},
     {2, {8, 16}},
     {3, {0, 10, 16}},
+    {12, {0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88}},
+    {12, {0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 84, 88}},
 };
 
 static const struct {
@@ -122,7 +126,7 @@ static const struct {
     [CACHE_VIEW] = {"view", {CACHE_NAMES_DRAWN - 1, 3, 5, 2 * COUNT(strides) - 1}},
     [CACHE_FREE] = {"free", {0}},
     [CACHE_REBIND] = {"rebind", {LAST(contents)}},
-    [CACHE_SET_VERSION] = {"set_version", {3}},
+    [CACHE_SET_VERSION] = {"set_version", {LAST(versions)}},
     [CACHE_CLONE] = {"clone", {CACHE_NAMES_DRAWN - 1}},
     [CACHE_INVALIDATE] = {"invalidate", {0}},
     [CACHE_CAP] = {"cap", {LAST(caps)}},
@@ -256,7 +260,7 @@ static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELD
         set_data(op, f[0]);
         break;
     case CACHE_SET_VERSION:
-        op->value = f[0];
+        op->value = versions[f[0]];
         break;
     case CACHE_CLONE:
         op->other = f[0];

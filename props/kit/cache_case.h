@@ -14,13 +14,13 @@
 
 enum {
     /* Bump when the same bytes decode to another script; a golden test pins it. */
-    CACHE_CASE_FORMAT_VERSION = 1,
+    CACHE_CASE_FORMAT_VERSION = 2,
     CACHE_OPS_DRAWN = 48,
     CACHE_OPS_MAX = 512, /* of a text case */
     CACHE_NAMES_DRAWN = 4,
     CACHE_NAMES_MAX = 64,
     CACHE_NAME_BYTES = 16,
-    CACHE_ENTRIES_MAX = 16, /* of a tensor */
+    CACHE_ENTRIES_MAX = 64, /* of a tensor */
     CACHE_NO_NAME = 255,
     CACHE_SAME_DTYPE = 100 /* view: that of the tensor viewed */
 };
@@ -52,7 +52,8 @@ typedef enum cache_want {
     CACHE_WANT_HIT,
     CACHE_WANT_MISS,
     CACHE_WANT_OK,
-    CACHE_WANT_ERROR
+    CACHE_WANT_ERROR,
+    CACHE_WANT_CASE /* of a text case that says nothing of this step: what fails here is what the case ends in */
 } cache_want;
 
 typedef struct cache_op {

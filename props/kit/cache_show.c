@@ -57,9 +57,15 @@ static bool has_question(cache_op_kind kind) {
     return kind == CACHE_GET || kind == CACHE_CAPTURE || kind == CACHE_PREBUILD;
 }
 
+static bool asks(cache_op_kind kind) {
+    return has_question(kind) || kind == CACHE_REPLAY || kind == CACHE_RESOLVE;
+}
+
 static const char *want_name(const cache_op *op) {
-    static const char *const names[] = {
-        [CACHE_WANT_HIT] = "hit", [CACHE_WANT_MISS] = "miss", [CACHE_WANT_OK] = "ok"};
+    static const char *const names[] = {[CACHE_WANT_ANYTHING] = "any",
+                                        [CACHE_WANT_HIT] = "hit",
+                                        [CACHE_WANT_MISS] = "miss",
+                                        [CACHE_WANT_OK] = "ok"};
     return op->want == CACHE_WANT_ERROR ? cpr_status_name(op->want_status) : names[op->want];
 }
 
@@ -127,7 +133,7 @@ int cache_op_format(const cache_case *c, const cache_op *op, char *text, size_t 
         add(&l, " ");
         add_numbers(&l, op->data, op->count);
     }
-    if (op->want != CACHE_WANT_ANYTHING)
+    if (op->want != CACHE_WANT_ANYTHING && op->want != CACHE_WANT_CASE)
         add(&l, "  (%s)", want_name(op));
     return l.length;
 }
@@ -249,7 +255,7 @@ int cache_op_format_json(const cache_case *c, const cache_op *op, char *text, si
     else if (op->kind != CACHE_CLEAR)
         add_name(&l, c, "t", op->name);
     add_fields_json(&l, c, op);
-    if (op->want != CACHE_WANT_ANYTHING)
+    if (asks(op->kind) && op->want != CACHE_WANT_CASE)
         add(&l, ",\"want\":\"%s%s\"", op->want == CACHE_WANT_ERROR ? "error:" : "", want_name(op));
     add(&l, "}");
     return l.length;
@@ -259,7 +265,7 @@ int cache_op_format_json(const cache_case *c, const cache_op *op, char *text, si
  * The family
  *----------------------------------------------------------------------------*/
 
-enum { LINE_BYTES = 512 };
+enum { LINE_BYTES = 2048 };
 
 static void draw(choices *from, void *subject) {
     cache_case_draw(from, CACHE_ALPHABET_DRAWN, subject);

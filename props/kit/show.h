@@ -29,6 +29,9 @@ void show_layout(FILE *out, const route_case *c, cpr_layout layout, int64_t rank
  */
 void write_case_text(FILE *out, const route_case *c, const char *law, const char *note);
 
+/* So that a shell reads it as one word: as it is, or in quotes where that is needed. */
+void write_shell_word(FILE *out, const char *text);
+
 /* With quotes, and escaped as JSON wants it. */
 void write_json_string(FILE *out, const char *text);
 

@@ -4,6 +4,22 @@
 #include <inttypes.h>
 #include <string.h>
 
+static bool is_plain_word(const char *text) {
+    return *text &&
+           !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%")];
+}
+
+void write_shell_word(FILE *out, const char *text) {
+    if (is_plain_word(text)) {
+        fputs(text, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *text; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, out);
+    fputc('\'', out);
+}
+
 void write_json_string(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text; text++) {

@@ -329,6 +329,7 @@ static bool begin(search *s) {
         keep(s, s->log.bytes, s->log.length);
     else
         keep(s, s->best, s->length);
+    s->report.drawn = s->length;
     return s->length <= sizeof s->trial;
 }
 
@@ -343,7 +344,7 @@ shrink_report shrink(uint8_t *bytes, size_t *length, still_fails_fn still_fails,
                      size_t max_attempts) {
     search *s = calloc(1, sizeof *s);
     if (!s)
-        return (shrink_report){0, 0};
+        return (shrink_report){0};
     s->best = bytes;
     s->length = *length;
     s->still_fails = still_fails;
@@ -384,7 +385,7 @@ static bool law_still_fails(void *context, const uint8_t *bytes, size_t length, 
 }
 
 static shrink_report shrink_law_here(const law *l, uint8_t *bytes, size_t *length, size_t max_attempts) {
-    shrink_report report = {0, 0};
+    shrink_report report = {0};
     law_failure *f = calloc(1, sizeof *f);
     void *subject = calloc(1, l->family->size);
     if (f && subject) {
@@ -399,7 +400,7 @@ static shrink_report shrink_law_here(const law *l, uint8_t *bytes, size_t *lengt
 
 static shrink_report shrink_law_apart(const law *l, uint8_t *bytes, size_t *length, unsigned timeout_s,
                                       size_t max_attempts) {
-    shrink_report report = {0, 0};
+    shrink_report report = {0};
     law_failure *f = calloc(1, sizeof *f);
     workshop w;
     if (f && workshop_open(&w, l, timeout_s)) {

@@ -13,6 +13,7 @@ typedef bool (*still_fails_fn)(void *context, const uint8_t *bytes, size_t lengt
 
 typedef struct shrink_report {
     size_t attempts, successes;
+    size_t drawn; /* bytes that were drawn from before: as for those after, zeros past the end count */
 } shrink_report;
 
 /* bytes[0..*length) must fail; what they become fails too. `bytes` has room for CHOICE_LOG_BYTES: bytes are first written

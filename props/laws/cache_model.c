@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache_model.h"
+#include <stdlib.h>
 #include <string.h>
 
 void model_begin(model *m, int64_t max_entries) {
-    m->count = 0;
+    m->entries = NULL;
+    m->count = m->room = 0;
     m->clock = 0;
     m->max_entries = max_entries;
     m->hits = m->misses = m->builds = m->bypasses = m->checks = m->evictions = 0;
+}
+
+void model_end(model *m) {
+    free(m->entries);
 }
 
 /*------------------------------------------------------------------------------
@@ -129,8 +135,20 @@ int64_t model_captured(const model *m) {
     return captured;
 }
 
+static bool has_room(model *m) {
+    if (m->count < m->room)
+        return true;
+    const int room = m->room ? 2 * m->room : 16;
+    model_entry *entries = realloc(m->entries, (size_t)room * sizeof *entries);
+    if (!entries)
+        return false;
+    m->entries = entries;
+    m->room = room;
+    return true;
+}
+
 static model_entry *keep(model *m, const model_entry *made) {
-    if (model_captured(m) + 1 > m->max_entries || m->count == MODEL_ENTRIES)
+    if (model_captured(m) + 1 > m->max_entries || !has_room(m))
         return NULL;
     for (int i = 0; i < m->count;)
         if (!same_place(&m->entries[i], made)) {
@@ -168,8 +186,24 @@ static cpr_guard guard_of(const cpr_tensor *tensor, cpr_guard guard) {
     return tensor->view.data != NULL || tensor->view.count == 0 ? CPR_GUARD_CONTENT : CPR_GUARD_VERSION;
 }
 
-static cpr_route_request request_of(const cpr_lookup *lookup) {
-    return (cpr_route_request){
+/* The definition lists every token, so more than these are left to the builder that the cache has: what is stale shows too. */
+enum { MOST_TOKENS_LISTED = 1 << 12 };
+
+static bool is_listed(const cpr_cu_seqlens *view) {
+    int64_t last = 0;
+    if (!view->data || view->count < 1)
+        return true;
+    int32_t narrow;
+    const int64_t at = (view->count - 1) * view->stride;
+    memcpy(&narrow, (const char *)view->data + at * 4, sizeof narrow);
+    last = narrow;
+    if (view->dtype == CPR_INT64)
+        memcpy(&last, (const char *)view->data + at * 8, sizeof last);
+    return last <= MOST_TOKENS_LISTED;
+}
+
+cpr_error model_build(const cpr_lookup *lookup, cpr_route **route) {
+    const cpr_route_request request = {
         .cu_seqlens = lookup->tensor.view,
         .rows = lookup->rows,
         .geometry = lookup->geometry,
@@ -177,6 +211,13 @@ static cpr_route_request request_of(const cpr_lookup *lookup) {
         .target = lookup->target,
         .tp_size = lookup->tp_size,
     };
+    cpr_error error;
+    *route = NULL;
+    if (is_listed(&request.cu_seqlens))
+        cpr_route_build_definition(&request, NULL, route, &error);
+    else
+        cpr_route_build(&request, NULL, route, &error);
+    return error;
 }
 
 static model_entry entry_for(const world *w, const world_tensor *t, const cpr_lookup *lookup) {
@@ -205,11 +246,6 @@ static bool legal_boundaries(const cpr_lookup *lookup, const model_contents *con
         if (contents->entries[i] < contents->entries[i - 1])
             return false;
     return contents->count > 0 && contents->entries[0] == 0;
-}
-
-static void answer_by_building(const cpr_lookup *lookup, model_answer *answer) {
-    const cpr_route_request request = request_of(lookup);
-    cpr_route_build_definition(&request, NULL, &answer->oracle, &answer->error);
 }
 
 static bool rows_differ(const cpr_lookup *lookup, int64_t rows) {
@@ -241,7 +277,7 @@ static void answer_hit(model *m, const model_entry *asked, model_entry *kept, co
 
 static void answer_miss(model *m, model_entry *asked, const cpr_lookup *lookup, cpr_use use, bool bypass,
                         model_answer *answer) {
-    answer_by_building(lookup, answer);
+    answer->error = model_build(lookup, &answer->oracle);
     if (answer->error.status != CPR_OK)
         return;
     if (use == CPR_USE_CAPTURE && !bypass && model_captured(m) + 1 > m->max_entries) {
@@ -302,7 +338,7 @@ model_answer model_prebuild(model *m, const world *w, const world_tensor *t, con
             answer.excused = answer.excused || blinded(kept, &asked[i]);
     }
     if (missing[0] || (directions == 2 && missing[1])) {
-        answer_by_building(missing[0] ? lookup : &mirrored, &answer);
+        answer.error = model_build(missing[0] ? lookup : &mirrored, &answer.oracle);
         if (answer.error.status != CPR_OK)
             return answer;
         m->builds++;
@@ -323,14 +359,14 @@ model_answer model_prebuild(model *m, const world *w, const world_tensor *t, con
  *----------------------------------------------------------------------------*/
 
 static cpr_error error_of(const cpr_lookup *lookup, const cpr_tensor *tensor, int64_t *rows) {
-    model_answer answer = {.error = fine};
     cpr_lookup alone = *lookup;
+    cpr_route *route;
     alone.tensor = *tensor;
-    answer_by_building(&alone, &answer);
-    if (answer.oracle)
-        *rows = answer.oracle->total_tokens;
-    cpr_route_free(answer.oracle);
-    return answer.error;
+    const cpr_error error = model_build(&alone, &route);
+    if (route)
+        *rows = route->total_tokens;
+    cpr_route_free(route);
+    return error;
 }
 
 /* The entry of the tensor itself where its compacted entry `which` lies. */

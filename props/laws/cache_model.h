@@ -9,7 +9,7 @@
 
 #include "cache_world.h"
 
-enum { MODEL_ENTRIES = 64, MODEL_CAPTURERS = 16, MODEL_TENSORS = 4 };
+enum { MODEL_CAPTURERS = 16, MODEL_TENSORS = 4 };
 
 typedef struct model_contents {
     int64_t count;
@@ -50,8 +50,8 @@ typedef struct model_entry {
 } model_entry;
 
 typedef struct model {
-    model_entry entries[MODEL_ENTRIES];
-    int count;
+    model_entry *entries;
+    int count, room;
     uint64_t clock;
     int64_t max_entries;
     uint64_t hits, misses, builds, bypasses, checks, evictions;
@@ -70,6 +70,10 @@ typedef struct model_answer {
 } model_answer;
 
 void model_begin(model *m, int64_t max_entries);
+void model_end(model *m);
+
+/* What is right for the contents that the lookup reads. The caller frees *route, NULL where there is none. */
+cpr_error model_build(const cpr_lookup *lookup, cpr_route **route);
 
 /* Answers, and changes the model as the lookup changes the cache. `captured` is the route of the capture that is replayed. The caller
  * frees the oracle. */

@@ -174,21 +174,6 @@ static bool could_be_blind(const walk *k, const world_tensor *t, const cpr_looku
     return lookup->guard != CPR_GUARD_CONTENT && world_untracked(&k->w, t) > 0;
 }
 
-static cpr_error build_oracle(const cpr_lookup *lookup, cpr_route **oracle) {
-    const cpr_route_request request = {
-        .cu_seqlens = lookup->tensor.view,
-        .rows = lookup->rows,
-        .geometry = lookup->geometry,
-        .source = lookup->source,
-        .target = lookup->target,
-        .tp_size = lookup->tp_size,
-    };
-    cpr_error error;
-    *oracle = NULL;
-    cpr_route_build_definition(&request, NULL, oracle, &error);
-    return error;
-}
-
 /* A route that may have been found blindly is built from what a framework could read: nothing to compare with. */
 static bool judge_route(walk *k, const world_tensor *t, const get_call *got, const cpr_route *oracle) {
     cpr_route *made = NULL;
@@ -198,7 +183,7 @@ static bool judge_route(walk *k, const world_tensor *t, const get_call *got, con
         if (!world_view_make(&k->w, t, false, &view))
             return subject_no_memory(k->v);
         readable.tensor = view.tensor;
-        build_oracle(&readable, &made);
+        model_build(&readable, &made);
         world_view_free(&view);
         oracle = made;
     }
@@ -216,7 +201,7 @@ static bool judge_without_model(walk *k, const world_tensor *t, const get_call *
     const bool eager = got->lookup.use == CPR_USE_EAGER || got->lookup.geometry.cp_size == 1;
     if (!got->lookup.tensor.view.data || could_be_blind(k, t, &got->lookup) || !eager)
         return true;
-    const cpr_error wanted = build_oracle(&got->lookup, &oracle);
+    const cpr_error wanted = model_build(&got->lookup, &oracle);
     bool good = errors_same(error, &wanted) || complain_of_errors(k, WATCH_ANSWERS, error, &wanted);
     if (good && oracle && got->route)
         good = judge_route(k, t, got, oracle);
@@ -329,6 +314,10 @@ static bool step_capture(walk *k, const cache_op *op) {
 
 static bool step_replay(walk *k, uint8_t name) {
     const graph *g = &k->graphs[name];
+    if (!world_named(&k->w, name)) {
+        k->seen.error = (cpr_error){CPR_CAPTURE_LAYOUT_CHANGE, -1, 0, 0};
+        return true;
+    }
     const bool good = step_lookup(k, name, &g->op, CPR_USE_REPLAY, g->route);
     give_back(k->seen.route);
     k->seen.route = NULL;
@@ -438,8 +427,7 @@ static bool step(walk *k, const cache_op *op) {
     case CACHE_CAPTURE:
         return (k->seen.skipped = !t) || step_capture(k, op);
     case CACHE_REPLAY:
-        k->seen.skipped = !world_named(&k->w, replayed) || !k->graphs[replayed].captured;
-        return k->seen.skipped || step_replay(k, replayed);
+        return (k->seen.skipped = !k->graphs[replayed].captured) || step_replay(k, replayed);
     case CACHE_PREBUILD:
         return (k->seen.skipped = !t) || step_prebuild(k, op);
     case CACHE_RESOLVE:
@@ -522,7 +510,7 @@ static bool judge_want(const walk *k, const cache_op *op) {
                               : "a miss");
     if (op->kind == CACHE_COUNT && k->seen.stats.entries > op->value)
         return complain(k, WATCH_WANTS, "more entries than wanted", "");
-    if (op->want == CACHE_WANT_ANYTHING)
+    if (op->want == CACHE_WANT_ANYTHING || op->want == CACHE_WANT_CASE)
         return true;
     const bool good = !k->seen.skipped && (op->want == CACHE_WANT_ERROR  ? status == op->want_status
                                            : op->want == CACHE_WANT_HIT  ? status == CPR_OK && k->seen.hit
@@ -592,5 +580,6 @@ void cache_walk(const cache_case *c, const cache_walk_options *options, verdict 
             good = walk_step(k, &c->ops[k->step]);
         walk_end(k);
     }
+    model_end(&k->m);
     free(k);
 }

@@ -33,8 +33,10 @@ static int64_t *entry_at(world_storage *s, const world_tensor *t, int64_t i) {
 }
 
 void world_entries(const world *w, const world_tensor *t, int64_t entries[CACHE_ENTRIES_MAX]) {
-    for (int64_t i = 0; i < t->count; i++)
-        entries[i] = w->storages[t->storage].values[t->offset + i * t->stride];
+    for (int64_t i = 0; i < t->count; i++) {
+        const int64_t value = w->storages[t->storage].values[t->offset + i * t->stride];
+        entries[i] = t->dtype == CPR_INT64 ? value : (int32_t)value;
+    }
 }
 
 /*------------------------------------------------------------------------------

@@ -82,9 +82,43 @@ static bool name_or_none(const reader *r, const char *name, uint8_t *to) {
  * Values
  *----------------------------------------------------------------------------*/
 
-static bool fits(const reader *r, int64_t value) {
-    return (value >= INT32_MIN && value <= INT32_MAX) ||
+static bool is_narrow(int64_t value) {
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+static bool fits(const reader *r, cpr_dtype dtype, int64_t value) {
+    return dtype == CPR_INT64 || is_narrow(value) ||
            mistaken(r, "ops: %" PRId64 " does not fit 32 bits", value);
+}
+
+/* Of the tensor that a name has before operation `before`. */
+static cpr_dtype dtype_of(const cache_case *c, int64_t before, uint8_t name) {
+    while (before-- > 0) {
+        const cache_op *op = &c->ops[before];
+        const bool follows =
+            op->kind == CACHE_CLONE || (op->kind == CACHE_VIEW && (int)op->dtype == CACHE_SAME_DTYPE);
+        if (op->name != name)
+            continue;
+        if (follows)
+            name = op->other;
+        else if (op->kind == CACHE_NEW || op->kind == CACHE_VIEW)
+            return op->dtype;
+    }
+    return CPR_INT32;
+}
+
+static bool data_fits(const reader *r, cpr_dtype dtype) {
+    for (int64_t i = 0; i < r->op->count; i++)
+        if (!fits(r, dtype, r->op->data[i]))
+            return false;
+    return true;
+}
+
+static cpr_dtype smallest_dtype(const cache_op *op) {
+    for (int64_t i = 0; i < op->count; i++)
+        if (!is_narrow(op->data[i]))
+            return CPR_INT64;
+    return CPR_INT32;
 }
 
 static bool read_data(const reader *r, json_t *array) {
@@ -96,8 +130,6 @@ static bool read_data(const reader *r, json_t *array) {
         if (!json_is_integer(item))
             return mistaken(r, "ops: data: entry %zu is not a whole number", i);
         r->op->data[i] = json_integer_value(item);
-        if (!fits(r, r->op->data[i]))
-            return false;
     }
     r->op->count = (int64_t)json_array_size(array);
     return true;
@@ -134,7 +166,11 @@ static bool read_want(const reader *r, const char *want) {
     static const struct {
         const char *name;
         cache_want want;
-    } wants[] = {{"hit", CACHE_WANT_HIT}, {"miss", CACHE_WANT_MISS}, {"ok", CACHE_WANT_OK}};
+    } wants[] = {{"hit", CACHE_WANT_HIT},
+                 {"miss", CACHE_WANT_MISS},
+                 {"ok", CACHE_WANT_OK},
+                 {"any", CACHE_WANT_ANYTHING}};
+    r->op->want = CACHE_WANT_CASE;
     if (!want)
         return true;
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
@@ -145,7 +181,7 @@ static bool read_want(const reader *r, const char *want) {
     r->op->want = CACHE_WANT_ERROR;
     return (!strncmp(want, prefix, sizeof prefix - 1) &&
             cpr_status_from_name(want + sizeof prefix - 1, &r->op->want_status)) ||
-           mistaken(r, "ops: want: '%s' is none of hit, miss, ok and error:KIND", want);
+           mistaken(r, "ops: want: '%s' is none of hit, miss, ok, any and error:KIND", want);
 }
 
 /*------------------------------------------------------------------------------
@@ -171,7 +207,8 @@ static bool read_new(const reader *r, json_t *op) {
         return false;
     r->op->inference = inference;
     return any_name(r, t, &r->op->name) && name_or_none(r, reused, &r->op->other) && read_data(r, data) &&
-           read_dtype(r, dtype, CPR_INT32) && read_device(r, device);
+           read_dtype(r, dtype, smallest_dtype(r->op)) && data_fits(r, r->op->dtype) &&
+           read_device(r, device);
 }
 
 static bool read_view(const reader *r, json_t *op) {
@@ -203,7 +240,7 @@ static bool read_write(const reader *r, json_t *op) {
         return false;
     r->op->index = index;
     r->op->value = value;
-    return any_name(r, t, &r->op->name) && fits(r, value) &&
+    return any_name(r, t, &r->op->name) && fits(r, dtype_of(r->c, r->c->op_count, r->op->name), value) &&
            ((index >= 0 && index < CACHE_ENTRIES_MAX) ||
             mistaken(r, "ops: there is no entry %" PRId64, (int64_t)index));
 }
@@ -221,7 +258,8 @@ static bool read_rebind(const reader *r, json_t *op) {
     const char *kind, *t;
     json_t *data;
     return unpack(r, op, "{s:s, s:s, s:o}", "op", &kind, "t", &t, "data", &data) &&
-           any_name(r, t, &r->op->name) && read_data(r, data);
+           any_name(r, t, &r->op->name) && read_data(r, data) &&
+           data_fits(r, dtype_of(r->c, r->c->op_count, r->op->name));
 }
 
 static bool read_cap(const reader *r, json_t *op) {

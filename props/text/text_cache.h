@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 /* The most entries that a text case may let a cache keep. */
-enum { TEXT_CACHE_ENTRIES_MAX = 60 };
+enum { TEXT_CACHE_ENTRIES_MAX = 1 << 20 };
 
 /* An empty script, under the version guard. NULL without memory. */
 cache_case *text_cache_new(void);

@@ -171,10 +171,11 @@ static size_t ranks_for_laws(const text_case *c, int64_t ranks[RANKS_FOR_LAWS]) 
     return count;
 }
 
-static void judge_laws_of(const family *kind, const void *subject, verdict *v, const law **broken) {
+static void judge_laws_of(const family *kind, const law *only, const void *subject, verdict *v,
+                          const law **broken) {
     for (size_t i = 0; i < law_count && !*broken; i++) {
         verdict opinion = {.outcome = LAW_PASSED};
-        if (laws[i].family != kind)
+        if (laws[i].family != kind || (only && only != &laws[i]))
             continue;
         laws[i].judge(subject, &opinion);
         if (opinion.outcome == LAW_FAILED) {
@@ -190,19 +191,47 @@ static bool fits_its_dtype(const text_case *c) {
     return !(c->dtype_given && c->dtype == CPR_INT32) || offsets_smallest_dtype(&c->cu) == CPR_INT32;
 }
 
-static void judge_laws(text_case *c, bool legal, verdict *v, const law **broken, route_case *subject) {
+static void judge_laws(text_case *c, const law *only, bool legal, verdict *v, const law **broken,
+                       route_case *subject) {
     int64_t ranks[RANKS_FOR_LAWS];
     size_t count = ranks_for_laws(c, ranks);
     for (size_t i = 0; i < count && !*broken; i++)
         if (fits_its_dtype(c) && text_case_to_route_case(c, ranks[i], legal, subject))
-            judge_laws_of(&route_family, subject, v, broken);
+            judge_laws_of(&route_family, only, subject, v, broken);
+}
+
+typedef struct cache_ending {
+    cpr_error error;
+    int64_t skipped; /* a step on what is not there, of which the case says nothing; 0: none */
+} cache_ending;
+
+static void note_ending(void *context, const cache_observation *seen) {
+    cache_ending *ending = context;
+    if (seen->op->want != CACHE_WANT_CASE)
+        return;
+    if (ending->error.status == CPR_OK)
+        ending->error = seen->error;
+    if (ending->skipped == 0 && seen->skipped)
+        ending->skipped = seen->step + 1;
+}
+
+/* The first error of a step of which the case says nothing. */
+static cpr_error cache_outcome(const cache_case *script, verdict *v) {
+    cache_ending ending = {.error = {CPR_OK, -1, 0, 0}};
+    verdict unwatched = {.outcome = LAW_PASSED};
+    cache_walk(script,
+               &(cache_walk_options){.engine = &the_cache_engine, .observe = note_ending, .context = &ending},
+               &unwatched);
+    if (ending.skipped > 0)
+        law_fail(v, "a step is about a tensor or a graph that is not there", "step %" PRId64, ending.skipped);
+    return ending.error;
 }
 
 /* What the case wants of each step, then every law about caches. */
-static void judge_cache(const cache_case *script, verdict *v, const law **broken) {
+static void judge_cache(const cache_case *script, const law *only, verdict *v, const law **broken) {
     cache_walk(script, &(cache_walk_options){.engine = &the_cache_engine, .watch = WATCH_ALL}, v);
     if (v->outcome == LAW_PASSED)
-        judge_laws_of(&cache_family, script, v, broken);
+        judge_laws_of(&cache_family, only, script, v, broken);
 }
 
 const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject) {
@@ -223,9 +252,13 @@ bool text_case_for_laws(text_case *c, route_case *to) {
     return fits_its_dtype(c) && text_case_to_route_case(c, rank, is_legal(c, rank), to);
 }
 
-void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject) {
+void text_case_judge(text_case *c, const law *only, verdict *v, const law **broken, route_case *subject) {
     *v = (verdict){.outcome = LAW_PASSED};
     *broken = NULL;
+    if (only && only->family != (c->cache ? &cache_family : &route_family)) {
+        law_skip(v, c->cache ? "the law is not about caches" : "the law is about caches");
+        return;
+    }
     cpr_error ending = judge_builders(c, v);
     bool legal = ending.status == CPR_OK;
     if (legal && v->outcome == LAW_PASSED) {
@@ -234,12 +267,14 @@ void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *s
         judge_local_offsets(c, v);
         judge_successors(c, v);
     }
+    if (ending.status == CPR_OK && v->outcome == LAW_PASSED && c->cache)
+        ending = cache_outcome(c->cache, v);
     if (v->outcome == LAW_PASSED)
         judge_expectation(c, &ending, v);
     if (v->outcome == LAW_PASSED)
         text_case_judge_answers(c, v);
     if (v->outcome == LAW_PASSED && c->cache)
-        judge_cache(c->cache, v, broken);
+        judge_cache(c->cache, only, v, broken);
     if (v->outcome == LAW_PASSED && subject)
-        judge_laws(c, legal, v, broken, subject);
+        judge_laws(c, only, legal, v, broken, subject);
 }

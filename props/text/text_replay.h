@@ -7,11 +7,13 @@
 #include "text_case.h"
 
 /*
- * LAW_NOT_APPLICABLE: it needs what is not here, and the reason says what. If a law is broken, *broken is
+ * By one law or, if `only` is NULL, by all that fit.
+ *
+ * LAW_NOT_APPLICABLE: it needs what is not here, or that law is not about such cases; the reason says what. If a law is broken, *broken is
  * that law and *subject the case as the law saw it; otherwise *broken is NULL. Without a subject to work
  * in, laws are not asked.
  */
-void text_case_judge(text_case *c, verdict *v, const law **broken, route_case *subject);
+void text_case_judge(text_case *c, const law *only, verdict *v, const law **broken, route_case *subject);
 
 /* What a law that text_case_judge found broken had judged. */
 const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject);

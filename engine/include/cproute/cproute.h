@@ -391,8 +391,8 @@ typedef struct cpr_tensor {
 typedef enum cpr_guard {
     /* The strongest that the tensor allows: content if its view can be read, else version. */
     CPR_GUARD_DEFAULT = 0,
-    /* Same handle, storage, offset, length, stride, dtype, device and generation as when the tensor was last seen; an older
-     * state is never found again, not even if the generation comes back to its value. Contents are not read on a hit,
+    /* Same handle, storage, offset, length, stride, dtype, device and generation as when the same was last asked about
+     * the tensor; an older state is never found again, not even if the generation comes back to its value. Contents are not read on a hit,
      * so it is blind to writes that the generation does not count (raw kernels, aliases, graph replays), also where
      * they made the boundaries invalid: announce them with cpr_cache_invalidate. A tensor without a generation is never
      * cached: every lookup builds (a bypass). */
