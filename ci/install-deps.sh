@@ -34,6 +34,7 @@ make                    the front door
 pkg-config              the install test finds the library with it
 git                     sources, and the commit in reports
 python3                 the scripts behind make check and make fuzz
+python3-numpy           the tests of the Python package; without it they are skipped
 libcmocka-dev           unit tests
 libjansson-dev          reads the text corpus
 libxxhash-dev           names corpus files by content
