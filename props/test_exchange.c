@@ -167,8 +167,7 @@ static void routes_of_other_ranks(void **state) {
 /* Rank 1 is refused for its digest. */
 static void expect_divergent(exchange *x) {
     const uint64_t strange = cpr_route_digest(x->pointers[1]), measure = cpr_route_digest(x->pointers[0]);
-    expect_refused(x, ROW_BYTES,
-                   (cpr_error){CPR_DIVERGENT_METADATA, 1, (int64_t)strange, (int64_t)measure});
+    expect_refused(x, ROW_BYTES, (cpr_error){CPR_DIVERGENT_METADATA, 1, (int64_t)strange, (int64_t)measure});
 }
 
 static void routes_of_other_requests(void **state) {
