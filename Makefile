@@ -49,8 +49,8 @@ tsan: ## build and test with ThreadSanitizer
 	@$(call build,tsan)
 	@ctest --preset tsan -j $(JOBS)
 
-lint: ## formatting, licences, headers as C and C++, cppcheck, man page
-	@$(PYTHON) ci/check.py lint
+lint: ## formatting, licences, headers as C and C++, cppcheck, man page, warnings of every clang
+	@$(PYTHON) ci/check.py lint warnings
 
 format: ## clang-format on every C source
 	@bash -c 'source ci/toolchain.sh; \

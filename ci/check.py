@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl asan msan tsan lint
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and warnings, which is extra
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -26,7 +26,7 @@ import tree
 
 # Under a second of most laws.
 SMOKE_CASES = 1000
-# What the ASan lane leaves out: the fuzz targets judge the laws under ASan already, the rest is about tests and not the
+# What the tests under ASan leave out: the fuzz targets judge the laws under ASan already, the rest is about tests and not the
 # engine. `make asan` runs all.
 NOT_UNDER_ASAN = "exhaustive|test_laws|test_kit|test_shrink|guards|alarms|conform|python|adapters"
 # Of a whole build's tests; each has its own limit in CMakePresets.json. For machines that do other work too.
@@ -167,10 +167,6 @@ def scripts_tested():
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 
-def fuzz_targets():
-    return [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
-
-
 def canary_found(engine):
     took = engine.canary(campaign.CANARY_SECONDS)
     if took is None:
@@ -219,16 +215,21 @@ class Lanes:
         self.tests.run("library: installed and used from outside", installed_library_is_usable)
         self.tests.run("library: a missing xxhash.h is told", missing_header_is_told)
         self.tests.run("library: exports what the header declares", only_public_symbols)
-        for version in lint.clangs()[-1:]:
-            self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
+
+    def warnings(self):
+        if self.tests.run("build: gcc, release", built, "release"):
+            for version in lint.clangs():
+                self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
 
     def cover(self):
         if self.tests.run("build: coverage", built, "cover"):
             self.tests.run("coverage: every line, 98 % of branches", cover.gate_of_build)
 
     def fuzz(self):
-        if self.tests.run("build: fuzz targets", built, "fuzz", *fuzz_targets()):
+        if self.tests.run("build: clang, ASan + UBSan, libFuzzer", built, "fuzz"):
             self.tests.run("fuzz: canary, libFuzzer", canary_found, fuzz.LibFuzzer())
+            ctest(self.tests, "fuzz", "test, ASan + UBSan", "-E", NOT_UNDER_ASAN)
+            self.tests.run("corpus: replay, ASan + UBSan", replay, "fuzz")
             if self.seeds():
                 for law in tree.laws():
                     self.tests.run(f"fuzz: {law}", fuzz_smoke, law)
@@ -236,11 +237,6 @@ class Lanes:
     def afl(self):
         if self.tests.run("build: AFL++ canary", afl_built):
             self.tests.run("fuzz: canary, AFL++", canary_found, fuzz_afl.Afl([], cmplog=False))
-
-    def asan(self):
-        if self.tests.run("build: clang, ASan + UBSan", built, "asan"):
-            ctest(self.tests, "asan", "test, ASan + UBSan", "-E", NOT_UNDER_ASAN)
-            self.tests.run("corpus: replay, ASan + UBSan", replay, "asan")
 
     def msan(self):
         if self.tests.run("build: MSan", built, "msan", "replay_bytes") and self.seeds():
@@ -257,14 +253,15 @@ class Lanes:
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
-LANES = ("release", "cover", "fuzz", "afl", "asan", "msan", "tsan", "lint")
+LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "lint")
+EXTRA_LANES = ("warnings",)
 
 
 def run():
     names = sys.argv[1:] or LANES
     for name in names:
-        if name not in LANES:
-            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES)}")
+        if name not in LANES + EXTRA_LANES:
+            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES + EXTRA_LANES)}")
     if not tree.toolchain()["FUZZ_CC"]:
         raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
     begun = time.monotonic()
