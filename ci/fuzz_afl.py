@@ -25,7 +25,8 @@ import tree
 AFL_ENVIRONMENT = {
     # Its statistics file is written once a minute, its screen all the time, if it thinks that somebody looks.
     "AFL_FORCE_UI": "1",
-    "AFL_NO_AFFINITY": "1",
+    # An instance and its target hand over to each other for every case; on one core that is several times faster.
+    "AFL_TRY_AFFINITY": "1",
     "AFL_SKIP_CPUFREQ": "1",
     "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
     "AFL_NO_CRASH_README": "1",
