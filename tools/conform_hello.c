@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_hello.h"
+#include "text/mistake.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -12,21 +13,8 @@ enum { USUAL_MAX_TOKENS = 1 << 16, USUAL_MAX_CP_SIZE = 1 << 10 };
 
 typedef struct reader {
     hello *h;
-    char *mistake;
-    size_t size;
+    mistake_place mistake;
 } reader;
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static bool
-mistaken(const reader *r, const char *format, ...) {
-    va_list details;
-    va_start(details, format);
-    vsnprintf(r->mistake, r->size, format, details);
-    va_end(details);
-    return false;
-}
 
 /*------------------------------------------------------------------------------
  * Reading
@@ -43,14 +31,14 @@ static bool take_names(const reader *r, const char *field, json_t *list, const n
     size_t i;
     json_t *item;
     if (list && !json_is_array(list))
-        return mistaken(r, "%s: a list of names is wanted", field);
+        return mistaken(&r->mistake, "%s: a list of names is wanted", field);
     json_array_foreach(list, i, item) {
         const char *name = json_string_value(item);
         size_t which = 0;
         while (name && which < count && strcmp(name, flags[which].name) != 0)
             which++;
         if (!name || which == count)
-            return mistaken(r, "%s: '%.40s' is none", field, name ? name : "what is no text");
+            return mistaken(&r->mistake, "%s: '%.40s' is none", field, name ? name : "what is no text");
         *flags[which].flag = true;
     }
     return true;
@@ -94,13 +82,13 @@ static bool take_routes(const reader *r, json_t *list) {
     json_t *item;
     r->h->routes_listed = list != NULL;
     if (list && !json_is_array(list))
-        return mistaken(r, "routes: a list of pairs is wanted");
+        return mistaken(&r->mistake, "routes: a list of pairs is wanted");
     json_array_foreach(list, i, item) {
         const char *from, *to;
         cpr_layout source, target;
         if (json_unpack_ex(item, NULL, JSON_STRICT, "[s,s]", &from, &to) ||
             !cpr_layout_from_name(from, &source) || !cpr_layout_from_name(to, &target))
-            return mistaken(r, "routes: entry %zu is not a pair of layouts", i);
+            return mistaken(&r->mistake, "routes: entry %zu is not a pair of layouts", i);
         r->h->routes[source][target] = true;
     }
     return true;
@@ -112,7 +100,7 @@ static bool take_errors(const reader *r, const char *text) {
     while (which < ERROR_GRADES && strcmp(text, grades[which]) != 0)
         which++;
     r->h->errors = (error_grade)which;
-    return which < ERROR_GRADES || mistaken(r, "errors: '%.40s' is not details, kind or any", text);
+    return which < ERROR_GRADES || mistaken(&r->mistake, "errors: '%.40s' is not details, kind or any", text);
 }
 
 /* Names come from anybody, and are printed. */
@@ -132,7 +120,7 @@ static bool take_hello(const reader *r, json_t *object) {
                        "hello", &name, "ops", &ops, "layouts", &layouts, "routes", &routes, "options",
                        &options, "errors", &errors, "max_tokens", &max_tokens, "max_cp_size", &max_cp_size,
                        "skipped", &skipped, "operations", &operations))
-        return mistaken(r, "%s", error.text);
+        return mistaken(&r->mistake, "%s", error.text);
     take_text(r->h->name, sizeof r->h->name, name);
     take_text(r->h->skipped, sizeof r->h->skipped, skipped);
     r->h->max_tokens = max_tokens;
@@ -144,9 +132,9 @@ static bool take_hello(const reader *r, json_t *object) {
 bool hello_parse(hello *h, const char *line, size_t length, char *mistake, size_t size) {
     json_error_t error;
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
-    reader r = {.h = h, .mistake = mistake, .size = size};
+    reader r = {.h = h, .mistake = {mistake, size}};
     *h = (hello){.errors = ERRORS_DETAILS};
-    bool good = object ? take_hello(&r, object) : mistaken(&r, "not JSON: %.40s", line);
+    bool good = object ? take_hello(&r, object) : mistaken(&r.mistake, "not JSON: %.40s", line);
     json_decref(object);
     return good;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_cache.h"
+#include "mistake.h"
 #include "text_case.h"
 
 #include <inttypes.h>
@@ -14,21 +15,8 @@ enum { USUAL_ENTRIES = 16 };
 typedef struct reader {
     cache_case *c;
     cache_op *op;
-    char *mistake;
-    size_t size;
+    mistake_place mistake;
 } reader;
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static bool
-mistaken(const reader *r, const char *format, ...) {
-    va_list details;
-    va_start(details, format);
-    vsnprintf(r->mistake, r->size, format, details);
-    va_end(details);
-    return false;
-}
 
 /* Takes the fields of an operation, all of them: see json_unpack for the format. */
 static bool unpack(const reader *r, json_t *op, const char *format, ...) {
@@ -37,7 +25,7 @@ static bool unpack(const reader *r, json_t *op, const char *format, ...) {
     va_start(fields, format);
     const int failed = json_vunpack_ex(op, &error, JSON_STRICT, format, fields);
     va_end(fields);
-    return !failed || mistaken(r, "ops: %s: %s", cache_op_name(r->op->kind), error.text);
+    return !failed || mistaken(&r->mistake, "ops: %s: %s", cache_op_name(r->op->kind), error.text);
 }
 
 cache_case *text_cache_new(void) {
@@ -66,7 +54,7 @@ static bool any_name(const reader *r, const char *name, uint8_t *to) {
         for (i = 0; i < CACHE_NAMES_MAX && r->c->names[i][0]; i++)
             continue;
     if (i == CACHE_NAMES_MAX || !name[0] || strlen(name) >= CACHE_NAME_BYTES)
-        return mistaken(r, "ops: '%s' is too long a name, or one too many", name);
+        return mistaken(&r->mistake, "ops: '%s' is too long a name, or one too many", name);
     snprintf(r->c->names[i], CACHE_NAME_BYTES, "%s", name);
     *to = (uint8_t)i;
     return true;
@@ -88,7 +76,7 @@ static bool is_narrow(int64_t value) {
 
 static bool fits(const reader *r, cpr_dtype dtype, int64_t value) {
     return dtype == CPR_INT64 || is_narrow(value) ||
-           mistaken(r, "ops: %" PRId64 " does not fit 32 bits", value);
+           mistaken(&r->mistake, "ops: %" PRId64 " does not fit 32 bits", value);
 }
 
 /* Of the tensor that a name has before operation `before`. */
@@ -125,10 +113,10 @@ static bool read_data(const reader *r, json_t *array) {
     size_t i;
     json_t *item;
     if (!json_is_array(array) || json_array_size(array) > CACHE_ENTRIES_MAX)
-        return mistaken(r, "ops: data: a list of at most %d numbers is wanted", CACHE_ENTRIES_MAX);
+        return mistaken(&r->mistake, "ops: data: a list of at most %d numbers is wanted", CACHE_ENTRIES_MAX);
     json_array_foreach(array, i, item) {
         if (!json_is_integer(item))
-            return mistaken(r, "ops: data: entry %zu is not a whole number", i);
+            return mistaken(&r->mistake, "ops: data: entry %zu is not a whole number", i);
         r->op->data[i] = json_integer_value(item);
     }
     r->op->count = (int64_t)json_array_size(array);
@@ -138,7 +126,7 @@ static bool read_data(const reader *r, json_t *array) {
 static bool read_dtype(const reader *r, const char *name, cpr_dtype absent) {
     r->op->dtype = absent;
     if (name && !cpr_dtype_from_name(name, &r->op->dtype))
-        return mistaken(r, "ops: there is no dtype '%s'", name);
+        return mistaken(&r->mistake, "ops: there is no dtype '%s'", name);
     return true;
 }
 
@@ -147,7 +135,7 @@ static bool read_device(const reader *r, const char *name) {
     const char *colon = strchr(name, ':');
     const size_t length = colon ? (size_t)(colon - name) : strlen(name);
     if (colon && sscanf(colon, ":%5" SCNd64, &index) != 1)
-        return mistaken(r, "ops: device '%s' has no number", name);
+        return mistaken(&r->mistake, "ops: device '%s' has no number", name);
     r->op->device = !strncmp(name, "cpu", length)    ? CPR_CPU
                     : !strncmp(name, "cuda", length) ? CPR_CUDA
                                                      : CPR_OTHER_DEVICE;
@@ -181,7 +169,7 @@ static bool read_want(const reader *r, const char *want) {
     r->op->want = CACHE_WANT_ERROR;
     return (!strncmp(want, prefix, sizeof prefix - 1) &&
             cpr_status_from_name(want + sizeof prefix - 1, &r->op->want_status)) ||
-           mistaken(r, "ops: want: '%s' is none of hit, miss, ok, any and error:KIND", want);
+           mistaken(&r->mistake, "ops: want: '%s' is none of hit, miss, ok, any and error:KIND", want);
 }
 
 /*------------------------------------------------------------------------------
@@ -218,7 +206,7 @@ static bool read_view(const reader *r, json_t *op) {
                 "hi", &high, "stride", &stride, "dtype", &dtype))
         return false;
     if (low < 0 || high < low || high > CACHE_ENTRIES_MAX || stride < 0 || stride > CACHE_ENTRIES_MAX)
-        return mistaken(r, "ops: view: 0 <= lo <= hi <= %d and a stride from 0 on are wanted",
+        return mistaken(&r->mistake, "ops: view: 0 <= lo <= hi <= %d and a stride from 0 on are wanted",
                         CACHE_ENTRIES_MAX);
     r->op->low = low;
     r->op->high = high;
@@ -242,7 +230,7 @@ static bool read_write(const reader *r, json_t *op) {
     r->op->value = value;
     return any_name(r, t, &r->op->name) && fits(r, dtype_of(r->c, r->c->op_count, r->op->name), value) &&
            ((index >= 0 && index < CACHE_ENTRIES_MAX) ||
-            mistaken(r, "ops: there is no entry %" PRId64, (int64_t)index));
+            mistaken(&r->mistake, "ops: there is no entry %" PRId64, (int64_t)index));
 }
 
 static bool read_set_version(const reader *r, json_t *op) {
@@ -268,11 +256,11 @@ static bool read_cap(const reader *r, json_t *op) {
     if (!unpack(r, op, "{s:s, s:I, s?I}", "op", &kind, "n", &entries, "bytes", &bytes))
         return false;
     if (bytes != r->c->max_bytes && r->c->op_count > 0)
-        return mistaken(r, "ops: cap: bytes are set before all else");
+        return mistaken(&r->mistake, "ops: cap: bytes are set before all else");
     r->c->max_bytes = bytes;
     r->op->value = entries;
     return (entries > 0 && entries <= TEXT_CACHE_ENTRIES_MAX && bytes >= 0) ||
-           mistaken(r, "ops: cap: 1 to %d entries are wanted", TEXT_CACHE_ENTRIES_MAX);
+           mistaken(&r->mistake, "ops: cap: 1 to %d entries are wanted", TEXT_CACHE_ENTRIES_MAX);
 }
 
 /* Before all else it is no step of the script but what the cache is made with. */
@@ -344,7 +332,8 @@ static bool read_guard(const reader *r, json_t *op) {
     const char *kind, *name;
     if (!unpack(r, op, "{s:s, s:s}", "op", &kind, "v", &name))
         return false;
-    return cache_guard_from_name(name, &r->c->guard) || mistaken(r, "ops: there is no guard '%s'", name);
+    return cache_guard_from_name(name, &r->c->guard) ||
+           mistaken(&r->mistake, "ops: there is no guard '%s'", name);
 }
 
 bool text_cache_knows(const char *name) {
@@ -354,9 +343,9 @@ bool text_cache_knows(const char *name) {
 
 bool text_cache_read(cache_case *c, json_t *object, char *mistake, size_t size) {
     const char *name = json_string_value(json_object_get(object, "op"));
-    reader r = {.c = c, .op = &c->ops[c->op_count], .mistake = mistake, .size = size};
+    reader r = {.c = c, .op = &c->ops[c->op_count], .mistake = {mistake, size}};
     if (c->op_count == CACHE_OPS_MAX)
-        return mistaken(&r, "ops: more than %d", CACHE_OPS_MAX);
+        return mistaken(&r.mistake, "ops: more than %d", CACHE_OPS_MAX);
     *r.op = (cache_op){.name = 0};
     r.op->other = r.op->q_padded = r.op->kv = r.op->kv_padded = CACHE_NO_NAME;
     if (!strcmp(name, "guard"))
@@ -364,7 +353,7 @@ bool text_cache_read(cache_case *c, json_t *object, char *mistake, size_t size) 
     if (!strcmp(name, "cap") && c->op_count == 0)
         return read_first_cap(&r, object);
     if (!cache_op_from_name(name, &r.op->kind))
-        return mistaken(&r, "ops: there is no operation '%s'", name);
+        return mistaken(&r.mistake, "ops: there is no operation '%s'", name);
     if (!readers[r.op->kind](&r, object))
         return false;
     c->op_count++;

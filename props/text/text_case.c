@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_case.h"
+#include "mistake.h"
 #include "text_cache.h"
 
 #include <inttypes.h>
@@ -11,21 +12,8 @@
 /* What reading one case has at hand. */
 typedef struct reader {
     text_case *c;
-    char *mistake;
-    size_t size;
+    mistake_place mistake;
 } reader;
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static bool
-mistaken(const reader *r, const char *format, ...) {
-    va_list details;
-    va_start(details, format);
-    vsnprintf(r->mistake, r->size, format, details);
-    va_end(details);
-    return false;
-}
 
 /*------------------------------------------------------------------------------
  * Values
@@ -38,7 +26,7 @@ static bool unpack(const reader *r, const char *where, json_t *object, const cha
     va_start(fields, format);
     int failed = json_vunpack_ex(object, &error, JSON_STRICT, format, fields);
     va_end(fields);
-    return !failed || mistaken(r, "%s: %s", where, error.text);
+    return !failed || mistaken(&r->mistake, "%s: %s", where, error.text);
 }
 
 static bool numbers(const reader *r, const char *where, json_t *array, offsets *to) {
@@ -46,13 +34,13 @@ static bool numbers(const reader *r, const char *where, json_t *array, offsets *
     json_t *item;
     offsets_free(to);
     if (!json_is_array(array))
-        return mistaken(r, "%s: a list of numbers is wanted", where);
+        return mistaken(&r->mistake, "%s: a list of numbers is wanted", where);
     json_array_foreach(array, i, item) {
         if (!json_is_number(item))
-            return mistaken(r, "%s: entry %zu is not a number", where, i);
+            return mistaken(&r->mistake, "%s: entry %zu is not a number", where, i);
         to->fractions = to->fractions || json_is_real(item);
         if (!int64_list_append(&to->list, json_is_integer(item) ? json_integer_value(item) : 0))
-            return mistaken(r, "out of memory");
+            return mistaken(&r->mistake, "out of memory");
     }
     return true;
 }
@@ -110,7 +98,7 @@ static bool expectation(const reader *r, const char *text) {
     if (!strncmp(text, prefix, sizeof prefix - 1) &&
         cpr_status_from_name(text + sizeof prefix - 1, &r->c->expect) && r->c->expect != CPR_OK)
         return true;
-    return mistaken(r, "expect: '%s' is neither ok nor error:KIND", text);
+    return mistaken(&r->mistake, "expect: '%s' is neither ok nor error:KIND", text);
 }
 
 /*------------------------------------------------------------------------------
@@ -150,12 +138,12 @@ static bool op_rank_numbers(const reader *r, json_t *op, const char *field, rank
     if (!unpack(r, "ops", op, "{s:s, s:I, s:o}", "op", &name, "rank", &rank, field, &array))
         return false;
     if (to->count == TEXT_CASE_MAX_RANK_NUMBERS)
-        return mistaken(r, "ops: more than %d times %s", TEXT_CASE_MAX_RANK_NUMBERS, name);
+        return mistaken(&r->mistake, "ops: more than %d times %s", TEXT_CASE_MAX_RANK_NUMBERS, name);
     if (rank < 0 || rank >= r->c->cp_size)
-        return mistaken(r, "ops: %s: there is no rank %" JSON_INTEGER_FORMAT, name, rank);
+        return mistaken(&r->mistake, "ops: %s: there is no rank %" JSON_INTEGER_FORMAT, name, rank);
     for (size_t i = 0; i < to->count; i++)
         if (to->items[i].rank == rank)
-            return mistaken(r, "ops: %s of rank %" JSON_INTEGER_FORMAT " twice", name, rank);
+            return mistaken(&r->mistake, "ops: %s of rank %" JSON_INTEGER_FORMAT " twice", name, rank);
     rank_numbers *next = &to->items[to->count++];
     *next = (rank_numbers){.rank = rank, .numbers = OFFSETS_NONE};
     return numbers(r, name, array, &next->numbers);
@@ -172,7 +160,8 @@ static bool op_layouts(const reader *r, json_t *op) {
 
 static bool op_rows(const reader *r, json_t *op) {
     return op_integer(r, op, &r->c->rows) &&
-           (r->c->rows != CPR_ROWS_UNCHECKED || mistaken(r, "ops: rows: the number stands for no number"));
+           (r->c->rows != CPR_ROWS_UNCHECKED ||
+            mistaken(&r->mistake, "ops: rows: the number stands for no number"));
 }
 
 /* The filler is for implementations that move tensors; here nothing reads beyond the last boundary. */
@@ -183,12 +172,12 @@ static bool op_slack(const reader *r, json_t *op) {
         return false;
     r->c->slack = true;
     return !fill || (!json_is_array(fill) && !json_is_object(fill)) ||
-           mistaken(r, "ops: slack: fill is one value");
+           mistaken(&r->mistake, "ops: slack: fill is one value");
 }
 
 static bool op_real(const reader *r, json_t *op) {
     return op_offsets(r, op, &r->c->real, &r->c->real_given) &&
-           (!r->c->real.fractions || mistaken(r, "ops: real: whole numbers are wanted"));
+           (!r->c->real.fractions || mistaken(&r->mistake, "ops: real: whole numbers are wanted"));
 }
 
 static bool op_tp(const reader *r, json_t *op) {
@@ -223,13 +212,14 @@ static bool op_successor(const reader *r, json_t *op) {
 static bool op_row_width(const reader *r, json_t *op) {
     r->c->transport = true;
     return op_integer(r, op, &r->c->row_width) &&
-           (r->c->row_width >= 0 || mistaken(r, "ops: row_width: it is below 0"));
+           (r->c->row_width >= 0 || mistaken(&r->mistake, "ops: row_width: it is below 0"));
 }
 
 static bool op_count_bits(const reader *r, json_t *op) {
     r->c->transport = true;
-    return op_integer(r, op, &r->c->count_bits) && ((r->c->count_bits >= 8 && r->c->count_bits <= 64) ||
-                                                    mistaken(r, "ops: count_bits: 8 to 64 are wanted"));
+    return op_integer(r, op, &r->c->count_bits) &&
+           ((r->c->count_bits >= 8 && r->c->count_bits <= 64) ||
+            mistaken(&r->mistake, "ops: count_bits: 8 to 64 are wanted"));
 }
 
 static bool op_big(const reader *r, json_t *op) {
@@ -248,7 +238,7 @@ static bool op_splits(const reader *r, json_t *op) {
     if (!op_rank_numbers(r, op, "send", &r->c->splits))
         return false;
     return !r->c->splits.items[r->c->splits.count - 1].numbers.fractions ||
-           mistaken(r, "ops: splits: whole numbers are wanted");
+           mistaken(&r->mistake, "ops: splits: whole numbers are wanted");
 }
 
 static bool op_shard(const reader *r, json_t *op) {
@@ -279,9 +269,10 @@ static bool op_fused(const reader *r, json_t *op) {
     r->c->fused_tp = tp;
     r->c->order_given = order != NULL;
     if (tp < 1 || tp > CPR_CP_SIZE_MAX)
-        return mistaken(r, "ops: fused: tp is out of range");
-    return !order || (numbers(r, name, order, &r->c->order) &&
-                      (!r->c->order.fractions || mistaken(r, "ops: fused: whole numbers are wanted")));
+        return mistaken(&r->mistake, "ops: fused: tp is out of range");
+    return !order ||
+           (numbers(r, name, order, &r->c->order) &&
+            (!r->c->order.fractions || mistaken(&r->mistake, "ops: fused: whole numbers are wanted")));
 }
 
 static bool op_pad(const reader *r, json_t *op) {
@@ -291,7 +282,8 @@ static bool op_pad(const reader *r, json_t *op) {
 static bool op_tensor(const reader *r, json_t *op, rank_numbers_list *to) {
     if (!op_rank_numbers(r, op, "t", to))
         return false;
-    return !to->items[to->count - 1].numbers.fractions || mistaken(r, "ops: flat: whole numbers are wanted");
+    return !to->items[to->count - 1].numbers.fractions ||
+           mistaken(&r->mistake, "ops: flat: whole numbers are wanted");
 }
 
 static bool op_flat(const reader *r, json_t *op) {
@@ -303,8 +295,8 @@ static bool op_flat_form(const reader *r, json_t *op) {
 }
 
 static bool op_stride(const reader *r, json_t *op) {
-    return op_integer(r, op, &r->c->stride) &&
-           ((r->c->stride >= -64 && r->c->stride <= 64) || mistaken(r, "ops: stride: -64 to 64 are wanted"));
+    return op_integer(r, op, &r->c->stride) && ((r->c->stride >= -64 && r->c->stride <= 64) ||
+                                                mistaken(&r->mistake, "ops: stride: -64 to 64 are wanted"));
 }
 
 static bool op_salt(const reader *r, json_t *op) {
@@ -349,7 +341,8 @@ enum { OP_COUNT = sizeof ops / sizeof *ops };
 static bool read_cache_op(const reader *r, json_t *op) {
     if (!r->c->cache)
         r->c->cache = text_cache_new();
-    return r->c->cache ? text_cache_read(r->c->cache, op, r->mistake, r->size) : mistaken(r, "out of memory");
+    return r->c->cache ? text_cache_read(r->c->cache, op, r->mistake.text, r->mistake.size)
+                       : mistaken(&r->mistake, "out of memory");
 }
 
 /* Operations do not depend on their order, so one that says the same thing twice cannot be told. */
@@ -357,15 +350,15 @@ static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
     const char *name = json_string_value(json_object_get(op, "op"));
     size_t which = 0;
     if (!name)
-        return mistaken(r, "ops: an operation without a name");
+        return mistaken(&r->mistake, "ops: an operation without a name");
     while (which < OP_COUNT && strcmp(name, ops[which].name) != 0)
         which++;
     if (which == OP_COUNT && text_cache_knows(name))
         return read_cache_op(r, op);
     if (which == OP_COUNT)
-        return mistaken(r, "ops: there is no operation '%s'", name);
+        return mistaken(&r->mistake, "ops: there is no operation '%s'", name);
     if (seen[which] && !ops[which].again)
-        return mistaken(r, "ops: %s twice", name);
+        return mistaken(&r->mistake, "ops: %s twice", name);
     seen[which] = true;
     return ops[which].read(r, op);
 }
@@ -375,13 +368,13 @@ static bool read_ops(const reader *r, json_t *list) {
     json_t *op;
     bool seen[OP_COUNT] = {false};
     if (!json_is_array(list))
-        return mistaken(r, "ops: a list is wanted");
+        return mistaken(&r->mistake, "ops: a list is wanted");
     json_array_foreach(list, i, op) {
         if (!read_op(r, op, seen))
             return false;
     }
     if (r->c->shard_given != r->c->unshard_given)
-        return mistaken(r, "ops: shard and unshard go together");
+        return mistaken(&r->mistake, "ops: shard and unshard go together");
     return true;
 }
 
@@ -392,7 +385,8 @@ static bool read_ops(const reader *r, json_t *list) {
 static bool read_rank(const reader *r, const json_t *rank) {
     r->c->every_rank = !rank || json_is_null(rank);
     r->c->rank = json_integer_value(rank);
-    return r->c->every_rank || json_is_integer(rank) || mistaken(r, "rank: a whole number or null is wanted");
+    return r->c->every_rank || json_is_integer(rank) ||
+           mistaken(&r->mistake, "rank: a whole number or null is wanted");
 }
 
 /* An id is printed in lines of its own, so it must be one line that a terminal shows as it is. */
@@ -416,9 +410,9 @@ static bool read_case(const reader *r, json_t *object) {
         return false;
     c->cp_size = cp_size;
     if (c->expected && !json_is_object(c->expected))
-        return mistaken(r, "expected: an object is wanted");
+        return mistaken(&r->mistake, "expected: an object is wanted");
     if (!is_name(c->id))
-        return mistaken(r, "id: a line of text is wanted");
+        return mistaken(&r->mistake, "id: a line of text is wanted");
     return numbers(r, "cu_seqlens", cu, &c->cu) && read_rank(r, rank) && expectation(r, expect) &&
            (!list || read_ops(r, list));
 }
@@ -445,7 +439,7 @@ bool text_case_parse(text_case *c, const char *line, size_t length, char *mistak
         snprintf(mistake, size, "not JSON: column %d: %s", error.column, error.text);
         return false;
     }
-    reader r = {.c = c, .mistake = why, .size = sizeof why};
+    reader r = {.c = c, .mistake = {why, sizeof why}};
     if (read_case(&r, c->object))
         return true;
     bool named = c->id && is_name(c->id) && strlen(c->id) < size / 2;
