@@ -48,12 +48,19 @@ cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype
     return cpr_succeed(outcome);
 }
 
+static cpr_status check_split_count(const cpr_route *route, int64_t count, cpr_error *error) {
+    if (count != route->geometry.cp_size) {
+        return cpr_fail(error, CPR_SPLIT_MISMATCH, -1, count, route->geometry.cp_size);
+    }
+    return cpr_succeed(error);
+}
+
 cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
                             cpr_error *error) {
     cpr_error unwanted;
     cpr_error *outcome = wanted_or(error, &unwanted);
-    if (count != route->geometry.cp_size) {
-        return cpr_fail(outcome, CPR_SPLIT_MISMATCH, -1, count, route->geometry.cp_size);
+    if (check_split_count(route, count, outcome) != CPR_OK) {
+        return outcome->status;
     }
     const cpr_run_list *list = cpr_route_side(route, side);
     int64_t run = 0;
@@ -67,8 +74,8 @@ cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const int64_t
                             cpr_error *error) {
     cpr_error unwanted;
     cpr_error *outcome = wanted_or(error, &unwanted);
-    if (count != route->geometry.cp_size) {
-        return cpr_fail(outcome, CPR_SPLIT_MISMATCH, -1, count, route->geometry.cp_size);
+    if (check_split_count(route, count, outcome) != CPR_OK) {
+        return outcome->status;
     }
     const cpr_run_list *list = cpr_route_side(route, side);
     int64_t run = 0;
