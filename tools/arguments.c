@@ -49,7 +49,7 @@ static bool take_integer(const char *value, int64_t *number, char *mistake, size
     return false;
 }
 
-static bool take_cu(arguments *a, const char *value, char *mistake, size_t size) {
+bool take_list_into(offsets *to, const char *value, char *mistake, size_t size) {
     bool from_file = value[0] == '@' || !strcmp(value, "-");
     size_t length = strlen(value);
     char *text = NULL;
@@ -58,18 +58,22 @@ static bool take_cu(arguments *a, const char *value, char *mistake, size_t size)
         if (!text)
             return false;
     }
-    offsets_free(&a->cu);
+    offsets_free(to);
     offsets_mistake where;
     const char *list = text ? text : value;
-    bool read = offsets_parse(&a->cu, list, length, &where);
+    bool read = offsets_parse(to, list, length, &where);
     if (!read) {
         int shown = (int)(length - where.position < 20 ? length - where.position : 20);
         snprintf(mistake, size, "entry %" PRId64 ", at character %zu, '%.*s': %s", where.entry,
                  where.position + 1, shown, list + where.position, where.reason);
     }
-    a->cu_given = true;
     free(text);
     return read;
+}
+
+static bool take_cu(arguments *a, const char *value, char *mistake, size_t size) {
+    a->cu_given = true;
+    return take_list_into(&a->cu, value, mistake, size);
 }
 
 static bool take_cp(arguments *a, const char *value, char *mistake, size_t size) {
@@ -326,6 +330,8 @@ int command_run(const command *c, const char *program, int argc, char **argv) {
     arguments a = {
         .program = program,
         .cu = OFFSETS_NONE,
+        .order = OFFSETS_NONE,
+        .real = OFFSETS_NONE,
         .every_rank = true,
         .source = CPR_ZIGZAG,
         .target = CPR_CONTIGUOUS,
@@ -338,6 +344,8 @@ int command_run(const command *c, const char *program, int argc, char **argv) {
     if (code < 0)
         code = c->run(&a);
     offsets_free(&a.cu);
+    offsets_free(&a.order);
+    offsets_free(&a.real);
     free(a.laws);
     return code;
 }

@@ -8,7 +8,7 @@
 
 #include "cproute/cproute.h"
 #include "kit/law.h"
-#include "text/offsets.h"
+#include "text/text_shape_line.h"
 #include <stdio.h>
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FINDINGS = 1, EXIT_WRONG_USE = 2 };
@@ -38,6 +38,9 @@ typedef struct arguments {
     int64_t rows, tp_size;
     const builder *builder;
     bool json, runs;
+    bool shape_given;
+    route_shape shape;
+    offsets order, real;
 
     const law *law;
     const char *out;
@@ -81,6 +84,7 @@ extern const option_spec option_cu, option_cp, option_rank, option_from, option_
 #define FINDINGS_FOLDER "findings"
 
 /* `take` functions for options whose values several options have. */
+bool take_list_into(offsets *list, const char *value, char *mistake, size_t size);
 bool take_layout_into(cpr_layout *layout, const char *value, char *mistake, size_t size);
 bool take_nothing(const char *value, bool *flag);
 bool take_json(arguments *a, const char *value, char *mistake, size_t size);

@@ -2,6 +2,7 @@
 /* cproute route: the routes of one rank or all. */
 #include "arguments.h"
 #include "refusal.h"
+#include "route_shapes.h"
 
 #include <string.h>
 
@@ -27,8 +28,9 @@ static const option_spec option_builder = {"builder", "NAME", "interval (default
 static const option_spec option_runs = {"runs", NULL, "with --json: runs instead of rows", take_runs};
 
 static const option_spec *const options[] = {
-    &option_cu,   &option_cp, &option_rank,    &option_from, &option_to,   &option_dtype,
-    &option_rows, &option_tp, &option_builder, &option_json, &option_runs, NULL,
+    &option_cu,    &option_cp,    &option_rank,  &option_from,    &option_to,
+    &option_dtype, &option_rows,  &option_tp,    &option_builder, &option_json,
+    &option_runs,  &option_shape, &option_order, &option_real,    NULL,
 };
 
 static cpr_dump_form form_of(const arguments *a) {
@@ -51,6 +53,10 @@ static int route_run(arguments *a) {
     int code = batch_needed(&route_command, a);
     if (code)
         return code;
+    if (a->shape_given)
+        return shapes_run(&route_command, a);
+    if (a->order.list.count || a->real.list.count)
+        return wrong_use(&route_command, "--order and --real go with --shape");
     if (a->runs && !a->json)
         return wrong_use(&route_command, "--runs goes with --json; text shows runs anyway");
     cpr_route_request request = request_of(a, a->source, a->target);
@@ -82,7 +88,9 @@ const command route_command = {
                "   \"input_splits\":[..],\"output_splits\":[..]}  null: the rows are 0, 1, 2, ...\n"
                "JSON of a refusal:\n"
                "  {\"rank\":0,\"status\":\"error\",\"error\":\"not_divisible_2cp\",\n"
-               "   \"index\":1,\"got\":10,\"want\":4}",
+               "   \"index\":1,\"got\":10,\"want\":4}\n"
+               "With --shape the same route, or the plan, as others hand it around, always as\n"
+               "JSON; the man page tells what each shape holds.",
     .options = options,
     .run = route_run,
 };

@@ -38,6 +38,10 @@ def ok(rank, send, recv, inputs, outputs, rows):
             "recv_rows": recv, "input_splits": inputs, "output_splits": outputs}
 
 
+def shape(rank, **answers):
+    return {"rank": rank, "status": "ok", **answers}
+
+
 def refusal(rank, kind, index, got, want):
     return {"rank": rank, "status": "error", "error": kind, "index": index, "got": got, "want": want}
 
@@ -79,6 +83,35 @@ TABLE = [
     (("route", *PACK), GOOD, re.compile("rank 1 of 2"), "", ""),
     (("route", "--cu", f"0,{2**62}", "--cp", str(2**30), "--rank", "5"), GOOD, re.compile("rank 5 of 1073741824"), "",
      ""),
+    # route: other shapes, under the names that corpus/cases/shapes.jsonl has for them
+    (("route", "--cu", "0,24,32", "--cp", "4", "--rank", "1", "--shape", "flat"), GOOD,
+     [shape(1, flat=[4, 1, 8, 8, 0, 8, 3, 0, 3, 2, 0, 0, 2, 6, 0, 7, 1, 2, 3, 4, 5, 6])], "", ""),
+    (("route", "--cu", "0,8,12,16", "--cp", "2", "--rank", "0", "--shape", "two_view"), GOOD,
+     [shape(0, zigzag_index=None, zigzag_split_sizes=[4, 4], contiguous_index=[0, 1, 6, 7, 2, 3, 4, 5], contiguous_split_sizes=[4, 4])], "", ""),
+    (("route", *PACK, "--shape", "fused", "--tp", "2", "--order", "3,1,0,2", "--rank", "0"), GOOD,
+     [shape(0, fused_send_rows=[2, 3, 0, 1], fused_recv_rows=[1, 2, 0, 3], fused_input_splits=[0, 2, 0, 2],
+            fused_output_splits=[2, 0, 0, 2])], "", ""),
+    (("route", "--cu", "0,16", "--cp", "2", "--shape", "chunks", "--tp", "2", "--json"), GOOD,
+     [shape(0, chunk_send=[0, 0], chunk_recv=[0, 0]), shape(1, chunk_send=[3, 0], chunk_recv=[2, 0]),
+      shape(2, chunk_send=[1, 0], chunk_recv=[3, 0]), shape(3, chunk_send=[2, 0], chunk_recv=[1, 0])], "", ""),
+    (("route", "--cu", "0,2,8", "--cp", "2", "--rank", "0", "--shape", "pad"), GOOD,
+     [shape(0, padded_cu=[0, 4, 12], pad_contiguous_splits=[3, 1], pad_zigzag_splits=[3, 0], pad_contiguous_rows=[0, 2, 3, 1],
+            pad_zigzag_rows=[0, 2, 3], pad_contiguous_gather=[0, 3, 1, 2], pad_zigzag_gather=[0, -1, 1, 2, -1, -1])], "", ""),
+    (("route", "--cu", "0,4,12", "--cp", "2", "--rank", "0", "--shape", "real", "--real", "0,3,8"), GOOD,
+     [shape(0, real_rows_per_rank=3, real_tokens=[0, -1, 3, 4, -1, -1], successor=[1, -1, 5, 6, -1, -1], local_offsets=[0, 2, 6])], "", ""),
+    (("route", *PACK, "--shape", "digest"), GOOD, re.compile(r'"rank":1,"status":"ok","digest":"[0-9a-f]{16}"'), "", ""),
+    (("route", *PACK, "--shape", "pad", "--dtype", "int64"), REFUSED, both("dtype", -1, 1, 0), "", ""),
+    (("route", *PACK, "--shape", "real", "--real", "0,9"), REFUSED, both("total_mismatch", 0, 9, 4), "", ""),
+    (("route", "--cu", "0,8", "--cp", "0", "--shape", "real"), REFUSED, [refusal(0, "bad_cp_size", -1, 0, 1)], "", ""),
+    (("route", *PACK, "--shape", "fused", "--order", "1,0,2"), REFUSED, both("total_mismatch", -1, 3, 2), "", ""),
+    (("route", "--cu", f"0,{2**62}", "--cp", "2", "--shape", "real", "--rank", "0"), REFUSED,
+     [refusal(0, "overflow", -1, 2**61, 2**24)], "", ""),
+    (("route", *PACK, "--shape", "round"), WRONG_USE, "", "flat, two_view, fused, chunks, pad, real, digest", ""),
+    (("route", *PACK, "--shape", "flat", "--order", "0,1"), WRONG_USE, "", "--order goes with", ""),
+    (("route", *PACK, "--shape", "flat", "--real", "0,1"), WRONG_USE, "", "--real goes with", ""),
+    (("route", *PACK, "--real", "0,1"), WRONG_USE, "", "go with --shape", ""),
+    (("route", *PACK, "--shape", "real", "--real", "0,1.5"), WRONG_USE, "", "whole numbers", ""),
+    (("route", *PACK, "--shape", "flat", "--runs"), WRONG_USE, "", "do not go with --shape", ""),
     # route: refused, with the first rule that fails
     (("route", "--cu", "0,4,14", "--cp", "2", "--json"), REFUSED, both("not_divisible_2cp", 1, 10, 4), "", ""),
     (("route", "--cu", "0,4,14", "--cp", "2"), REFUSED, "", "not_divisible_2cp", ""),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text_answers.h"
-#include "text_shapes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,6 +164,13 @@ static const struct {
     {"pad_zigzag_gather", shape, SHAPE_PAD_ZIGZAG_GATHER, false, BY_ROW},
 };
 enum { ANSWER_COUNT = sizeof answers / sizeof *answers };
+
+const char *text_answer_of_shape(shape_answer which) {
+    size_t i = 0;
+    while (i + 1 < ANSWER_COUNT && (answers[i].answer != shape || answers[i].which != (int)which))
+        i++;
+    return answers[i].name;
+}
 
 /*------------------------------------------------------------------------------
  * What the case says: a list with an entry a rank, or an object with some ranks as keys

@@ -417,8 +417,8 @@ static bool read_case(const reader *r, json_t *object) {
            (!list || read_ops(r, list));
 }
 
-bool text_case_parse(text_case *c, const char *line, size_t length, char *mistake, size_t size) {
-    *c = (text_case){
+text_case text_case_plain(void) {
+    return (text_case){
         .cu = OFFSETS_NONE,
         .from = CPR_ZIGZAG,
         .to = CPR_CONTIGUOUS,
@@ -432,6 +432,10 @@ bool text_case_parse(text_case *c, const char *line, size_t length, char *mistak
         .count_bits = 64,
         .stride = 1,
     };
+}
+
+bool text_case_parse(text_case *c, const char *line, size_t length, char *mistake, size_t size) {
+    *c = text_case_plain();
     char why[256];
     json_error_t error;
     c->object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);

@@ -67,6 +67,9 @@ typedef struct text_case {
     cache_case *cache; /* operations on tensors and a cache, in their order; NULL: there are none */
 } text_case;
 
+/* No boundaries, no operations: the zigzag->contiguous route. */
+text_case text_case_plain(void);
+
 /* False with a sentence in `mistake`; there is nothing to free then, but id may still name the case in it. */
 bool text_case_parse(text_case *c, const char *line, size_t length, char *mistake, size_t size);
 void text_case_free(text_case *c);

@@ -12,9 +12,13 @@ static const cpr_error OUT_OF_MEMORY = {CPR_NO_MEMORY, -1, 0, 0};
  * Lists
  *----------------------------------------------------------------------------*/
 
-/* `count` numbers at the end of a list, to be written. NULL without memory. */
+/* `count` numbers at the end of a list, to be written. NULL without memory, and where nobody wants so many. */
 static int64_t *extend(int64_list *list, int64_t count, cpr_error *error) {
     const int64_t begin = list->count;
+    if (count > CPR_ENUMERATION_MAX_TOKENS) {
+        *error = (cpr_error){CPR_OVERFLOW, -1, count, CPR_ENUMERATION_MAX_TOKENS};
+        return NULL;
+    }
     for (int64_t i = 0; i < count; i++)
         if (!int64_list_append(list, 0)) {
             *error = OUT_OF_MEMORY;
@@ -39,15 +43,20 @@ static int64_t tp_size_of(const text_case *c) {
     return c->fused ? c->fused_tp : 1;
 }
 
-static cpr_tensor_ranks tensor_ranks(const text_case *c, int64_t tp_rank) {
-    return (cpr_tensor_ranks){tp_size_of(c), tp_rank, c->order_given ? c->order.list.items : NULL};
+/* A logical rank of a group of no size has a place all the same; the engine says what is wrong about it. */
+static int64_t ranks_in_a_row(const text_case *c) {
+    return tp_size_of(c) > 0 ? tp_size_of(c) : 1;
+}
+
+static cpr_tensor_ranks tensor_ranks(const text_case *c, int64_t logical) {
+    return (cpr_tensor_ranks){tp_size_of(c), logical % ranks_in_a_row(c),
+                              c->order_given ? c->order.list.items : NULL};
 }
 
 static cpr_status fused_route(text_case *c, int64_t logical, cpr_route **route, cpr_error *error) {
-    const int64_t tp_size = tp_size_of(c) > 0 ? tp_size_of(c) : 1;
-    const cpr_tensor_ranks tp = tensor_ranks(c, logical % tp_size);
+    const cpr_tensor_ranks tp = tensor_ranks(c, logical);
     cpr_route_request request;
-    if (!text_case_request(c, logical / tp_size, &request, error))
+    if (!text_case_request(c, logical / ranks_in_a_row(c), &request, error))
         return error->status;
     return cpr_route_build_fused(&request, &tp, NULL, route, error);
 }
@@ -84,9 +93,8 @@ static bool fused_splits(text_case *c, int64_t logical, cpr_side side, int64_lis
 
 static bool chunk_moves(const text_case *c, int64_t logical, cpr_side side, int64_list *answer,
                         cpr_error *error) {
-    const int64_t tp_size = tp_size_of(c);
-    const cpr_tensor_ranks tp = tensor_ranks(c, logical % tp_size);
-    const cpr_geometry geometry = {c->cp_size, logical / tp_size};
+    const cpr_tensor_ranks tp = tensor_ranks(c, logical);
+    const cpr_geometry geometry = {c->cp_size, logical / ranks_in_a_row(c)};
     cpr_chunk_plan plan;
     if (!order_fits(c, error) || cpr_chunk_plan_make(text_case_tokens(c), geometry, &tp, text_case_from(c),
                                                      text_case_to(c), NULL, &plan, error) != CPR_OK)
@@ -152,7 +160,7 @@ typedef cpr_status number_rows_fn(const cpr_padding *padding, cpr_geometry geome
 static bool rows_numbered(const text_case *c, int64_t rank, number_rows_fn *number, int64_list *answer,
                           cpr_error *error) {
     const cpr_padding padding = text_case_padding(c);
-    const int64_t rows = text_case_tokens(c) / c->cp_size;
+    const int64_t rows = c->cp_size > 0 ? text_case_tokens(c) / c->cp_size : 0;
     int64_t *to = extend(answer, rows, error);
     return to && number(&padding, (cpr_geometry){c->cp_size, rank}, text_case_from(c), NULL, to, rows,
                         error) == CPR_OK;
@@ -227,10 +235,6 @@ int64_t text_shape_ranks(const text_case *c, shape_answer which) {
 }
 
 bool text_shape_answer(text_case *c, shape_answer which, int64_t rank, int64_list *answer, cpr_error *error) {
-    if (rank < 0 || rank >= text_shape_ranks(c, which)) {
-        *error = (cpr_error){CPR_BAD_RANK, -1, rank, text_shape_ranks(c, which)};
-        return false;
-    }
     switch (which) {
     case SHAPE_FLAT:
         return flat(c, rank, answer, error);
