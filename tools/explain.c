@@ -251,6 +251,33 @@ static cpr_status ask_text(void *context, builder_fn *build, int64_t rank, cpr_r
     return text_case_route(c, build, rank, text_case_from(c), text_case_to(c), route, error);
 }
 
+/* As JSON: there is one of each. */
+static void explain_shape(text_case *c, route_shape shape) {
+    const int64_t ranks = route_shape_ranks(c, shape);
+    for (int64_t rank = 0; rank < (ranks > 0 ? ranks : 1) && rank < JUDGED_RANKS_MAX; rank++) {
+        cpr_error error;
+        printf("%s ", route_shape_name(shape));
+        if (!route_shape_write(stdout, c, shape, rank, &error))
+            cpr_error_dump_json(rank, &error, write_to_file, stdout);
+    }
+}
+
+/* True if the builders agree. */
+static bool explain_case(text_case *text) {
+    asked_case c = {.ask = ask_text, .context = text};
+    const judged_ranks ranks = text_case_ranks(text);
+    bool agree = true;
+    for (size_t i = 0; i < ranks.count && !text->pad; i++)
+        agree = explain_rank(&c, ranks.items[i]) && agree;
+    if (text->pad)
+        explain_shape(text, ROUTE_PAD);
+    if (text->fused)
+        explain_shape(text, ROUTE_FUSED);
+    if (text->real_given && text->expect == CPR_OK)
+        explain_shape(text, ROUTE_REAL);
+    return agree;
+}
+
 static bool explain_text(void *context, const text_entry *entry) {
     chosen_cases *chosen = context;
     if (!text_choice_takes(&chosen->choice, entry))
@@ -268,10 +295,7 @@ static bool explain_text(void *context, const text_entry *entry) {
         chosen->disagree = !explain_script(entry->c->cache) || chosen->disagree;
         return !ferror(stdout);
     }
-    asked_case c = {.ask = ask_text, .context = entry->c};
-    judged_ranks ranks = text_case_ranks(entry->c);
-    for (size_t i = 0; i < ranks.count; i++)
-        chosen->disagree = !explain_rank(&c, ranks.items[i]) || chosen->disagree;
+    chosen->disagree = !explain_case(entry->c) || chosen->disagree;
     return !ferror(stdout);
 }
 
@@ -369,7 +393,8 @@ const command explain_command = {
     .operands = "FILE[:ID|:LINE] | --law LAW FILE | --cu LIST --cp P [options]",
     .details = "FILE is a file of text cases, or with --law a byte input. Where the answers\n"
                "first differ is marked. Exit status 1 says that they do. Of a case with\n"
-               "tensors and a cache every step is shown, with what each guard did.",
+               "tensors and a cache every step is shown, with what each guard did; of one about\n"
+               "a shape of the route, such as the plan that pads, what 'route --shape' prints.",
     .options = options,
     .run = explain_run,
 };

@@ -575,6 +575,17 @@ def test_explain_file(folder):
     assert max(len(line) for line in cproute("explain", path + ":two").out.splitlines()[2:]) <= 100
 
 
+def test_explain_shapes(folder):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus", "cases", "shapes.jsonl")
+    result = cproute("explain", path + ":pad-two-eight")
+    assert result.code == GOOD and "per-token" not in result.out and 'pad {"rank":1,"status":"ok","padded_cu":[0,4,12]' in result.out, result.out
+    result = cproute("explain", path + ":pad-decreasing")
+    assert result.code == GOOD and '"error":"decreasing","index":2' in result.out, result.out
+    result = cproute("explain", path + ":fused-tp-3-permuted")
+    assert result.code == GOOD and "per-token" in result.out and 'fused {"rank":5,' in result.out, result.out
+    assert 'real {"rank":1,"status":"ok","real_rows_per_rank":5' in cproute("explain", path + ":real-map").out
+
+
 def test_check_repeats(folder):
     def run():
         return cproute("check", "--law", "splits", "--cases", "200", "--seed", "0x10").out
