@@ -121,11 +121,51 @@ static void ask_layouts(conformance *f, const origin *from) {
     expect_of_engine(f->c);
 }
 
+/* The case in other shapes, as far as it has them. What people wrote has no salt, but must not all be asked with the same group. */
+static void ask_shapes(conformance *f, const origin *from) {
+    const uint64_t salt = f->c->salt;
+    if (salt == 0)
+        f->c->salt = f->counts.corpus_cases * UINT64_C(1000003) + (uint64_t)f->c->geometry.cp_rank;
+    for (question_op op = ASK_FLAT; op < ASK_OUTCOME && f->going; op++) {
+        shape_case *c = f->t.h.ops[op] ? shape_case_of_route(op, f->c) : NULL;
+        f->going = !interrupted && (!c || talk_ask(&f->t, op, c, from));
+        free(c);
+    }
+    f->c->salt = salt;
+}
+
 static void ask_case(conformance *f, const origin *from, bool exchange) {
     ask(f, ASK_ROUTE, from);
     ask_layouts(f, from);
     if (exchange && f->c->expected.status == CPR_OK)
         ask(f, ASK_EXCHANGE, from);
+    ask_shapes(f, from);
+}
+
+static void ask_text(conformance *f, question_op op, const text_case *c, int64_t rank, const origin *from) {
+    f->going = f->going && !interrupted && talk_ask_text(&f->t, op, c, rank, from);
+}
+
+/* A shape that the case is about by its own words. */
+static void ask_own_shape(conformance *f, question_op op, const text_case *c, const origin *from) {
+    const int64_t ranks = route_shape_ranks(c, (route_shape)(op - ASK_FLAT));
+    if (!f->t.h.ops[op])
+        return;
+    for (int64_t rank = 0; rank < (ranks > 0 ? ranks : 1) && rank < JUDGED_RANKS_MAX; rank++)
+        ask_text(f, op, c, rank, from);
+}
+
+static void ask_own_words(conformance *f, const text_case *c, const origin *from) {
+    if (c->pad)
+        ask_own_shape(f, ASK_PAD, c, from);
+    if (c->fused)
+        ask_own_shape(f, ASK_FUSED, c, from);
+    if (c->fused && c->cu.list.count == 2)
+        ask_own_shape(f, ASK_CHUNKS, c, from);
+    if (c->real_given && c->expect == CPR_OK)
+        ask_own_shape(f, ASK_REAL, c, from);
+    if (text_case_has_outcome(c))
+        ask_text(f, ASK_OUTCOME, c, 0, from);
 }
 
 /* Numbers with fractions, beyond 64 bits, or beyond the type that is given, have no place in a request. */
@@ -155,7 +195,8 @@ static bool ask_text_case(void *context, const text_entry *entry) {
         f->counts.skipped_cases++;
         return f->going;
     }
-    for (size_t i = 0; i < ranks.count && f->going; i++) {
+    ask_own_words(f, entry->c, &from);
+    for (size_t i = 0; i < ranks.count && f->going && !entry->c->pad; i++) {
         text_case_to_route_case(entry->c, ranks.items[i], true, f->c);
         expect_of_engine(f->c);
         ask_case(f, &from, i == 0);

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const question_op_names[QUESTION_OPS] = {"route", "layout", "exchange", "cache"};
+const char *const question_op_names[QUESTION_OPS] = {
+    "route", "layout", "exchange", "flat", "two_view", "fused", "chunks", "pad", "real", "outcome", "cache"};
 
 enum { USUAL_MAX_TOKENS = 1 << 16, USUAL_MAX_CP_SIZE = 1 << 10 };
 
@@ -69,12 +70,15 @@ static bool take_options(const reader *r, json_t *list) {
 }
 
 static bool take_operations(const reader *r, json_t *list) {
-    named_flag flags[CACHE_OP_KINDS];
-    for (size_t i = 0; i < CACHE_OP_KINDS; i++) {
+    enum { ALL = CACHE_OP_KINDS + TEXT_CASE_OPS };
+    named_flag flags[ALL];
+    for (size_t i = 0; i < CACHE_OP_KINDS; i++)
         flags[i] = (named_flag){cache_op_name((cache_op_kind)i), &r->h->knows_operation[i]};
+    for (size_t i = 0; i < TEXT_CASE_OPS; i++)
+        flags[CACHE_OP_KINDS + i] = (named_flag){text_case_op_name(i), &r->h->knows_case_operation[i]};
+    for (size_t i = 0; i < ALL; i++)
         *flags[i].flag = !list;
-    }
-    return take_names(r, "operations", list, flags, CACHE_OP_KINDS);
+    return take_names(r, "operations", list, flags, ALL);
 }
 
 static bool take_routes(const reader *r, json_t *list) {
@@ -153,8 +157,11 @@ static bool knows(const hello *h, cpr_layout layout) {
 }
 
 static bool allows_layouts(const hello *h, question_op op, const route_case *c) {
-    if (op == ASK_LAYOUT || !h->routes_listed)
-        return knows(h, c->source) && (op == ASK_LAYOUT || knows(h, c->target));
+    const bool of_source = op == ASK_LAYOUT || op == ASK_REAL;
+    if (op == ASK_TWO_VIEW || op == ASK_PAD) /* they say which layouts they are for */
+        return true;
+    if (of_source || !h->routes_listed)
+        return knows(h, c->source) && (of_source || knows(h, c->target));
     return is_layout(c->source) && is_layout(c->target) && h->routes[c->source][c->target];
 }
 
@@ -165,7 +172,7 @@ static bool allows_options(const hello *h, question_op op, const route_case *c) 
     const bool rows_as_usual = c->rows == CPR_ROWS_UNCHECKED || c->rows == last;
     return (h->reads_dtype || integer) && (h->reads_device || c->device == CPR_CPU) &&
            (h->reads_rows || rows_as_usual) &&
-           (h->reads_tp || c->tp_size == 0 || c->tp_size == 1 || op == ASK_LAYOUT);
+           (h->reads_tp || c->tp_size == 0 || c->tp_size == 1 || op == ASK_LAYOUT || asks_with_text(op));
 }
 
 /* What has no name cannot be asked for. */
@@ -178,6 +185,17 @@ bool hello_allows(const hello *h, question_op op, const route_case *c) {
     const int64_t last = c->entries ? c->cu[c->entries - 1] : 0;
     return h->ops[op] && has_names(c) && last <= h->max_tokens && c->geometry.cp_size <= h->max_cp_size &&
            allows_layouts(h, op, c) && allows_options(h, op, c);
+}
+
+bool hello_knows_operation(const hello *h, const char *name) {
+    static const char *const asked_elsewhere[] = {"layouts", "dtype", "device", "rows", "tp"};
+    for (size_t i = 0; i < sizeof asked_elsewhere / sizeof *asked_elsewhere; i++)
+        if (!strcmp(name, asked_elsewhere[i]))
+            return true;
+    for (size_t i = 0; i < TEXT_CASE_OPS; i++)
+        if (!strcmp(name, text_case_op_name(i)))
+            return h->knows_case_operation[i];
+    return false;
 }
 
 bool hello_allows_script(const hello *h, const cache_case *c) {

@@ -71,8 +71,21 @@ static bool op_named(const char *name, question_op *op) {
     return false;
 }
 
+/* Ranks of a text are those of context parallelism; it may be any TP rank that a group of both differs about. */
+static bool ask_group(talk *t, question_op op, const text_case *c, const origin *from) {
+    const int64_t tp_size = c->fused ? c->fused_tp : 1;
+    bool more = true;
+    for (int64_t tp_rank = 0; tp_rank < tp_size && more; tp_rank++)
+        more = talk_ask_text(t, op, c, c->rank * tp_size + tp_rank, from);
+    return more;
+}
+
 static bool ask_parsed(talk *t, question_op op, text_case *parsed, route_case *c) {
     const origin from = {.name = "a known difference"};
+    if (op == ASK_FUSED || op == ASK_CHUNKS)
+        return ask_group(t, op, parsed, &from);
+    if (asks_with_text(op))
+        return talk_ask_text(t, op, parsed, parsed->rank, &from);
     if (op == ASK_CACHE)
         return !parsed->cache || talk_ask(t, op, parsed->cache, &from);
     return !text_case_to_route_case(parsed, parsed->rank, true, c) || talk_ask(t, op, c, &from);

@@ -121,8 +121,8 @@ static bool want_exchange(FILE *out, const cpr_route_request *r) {
     return true;
 }
 
-static bool (*const wants[ASK_CACHE])(FILE *out, const cpr_route_request *r) = {want_route, want_layout,
-                                                                                want_exchange};
+static bool (*const wants[ASK_FLAT])(FILE *out, const cpr_route_request *r) = {want_route, want_layout,
+                                                                               want_exchange};
 
 typedef bool write_fn(FILE *request, FILE *want, const question *q, const hello *h, const void *subject);
 
@@ -179,8 +179,15 @@ static bool write_script(FILE *request, FILE *want, const question *q, const hel
     return good;
 }
 
+static bool write_text_question(FILE *request, FILE *want, const question *q, const hello *h,
+                                const void *subject) {
+    return shape_case_ask(request, want, q->op, h, subject);
+}
+
 bool question_make(question *q, const hello *h, question_op op, const void *subject) {
     *q = (question){.op = op};
+    if (asks_with_text(op))
+        return h->ops[op] && write_lines(q, h, subject, write_text_question);
     if (op == ASK_CACHE)
         return hello_allows_script(h, subject) && write_lines(q, h, subject, write_script);
     return hello_allows(h, op, subject) && write_lines(q, h, subject, write_route_question);

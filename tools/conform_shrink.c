@@ -27,25 +27,44 @@ static bool is_over(const shrinking *s) {
     return s->t->gave_up || seconds_now() > s->deadline;
 }
 
-static const void *attempt_of(const shrinking *s) {
-    return s->script ? (const void *)s->script : &s->c;
+/* The caller gives it back. NULL: there is no such question. */
+static void *attempt_begin(shrinking *s) {
+    if (asks_with_text(s->g->op))
+        return shape_case_of_route(s->g->op, &s->c);
+    return s->script ? (void *)s->script : &s->c;
+}
+
+static void attempt_end(const shrinking *s, void *attempt) {
+    if (asks_with_text(s->g->op))
+        free(attempt);
 }
 
 /* Does the attempt differ in the way of the group? If so it becomes the group's case. */
-static bool differs(shrinking *s) {
+static bool attempt_differs(shrinking *s, const void *attempt) {
     question q;
     difference d;
     char *got;
-    if (is_over(s) || !question_make(&q, &s->t->h, s->g->op, attempt_of(s)))
+    if (!question_make(&q, &s->t->h, s->g->op, attempt))
         return false;
     s->t->restarts = 0; /* time is the limit here */
     talk_ask_alone(s->t, &q, s->timeout_s, &d, &got);
     const bool same = !strcmp(d.signature, s->g->signature);
     if (same)
-        group_show(s->g, &q, attempt_of(s), got, d.details);
+        group_show(s->g, &q, attempt, got, d.details);
     free(got);
     question_free(&q);
     return same;
+}
+
+static bool differs(shrinking *s) {
+    void *attempt = is_over(s) ? NULL : attempt_begin(s);
+    const bool same = attempt && attempt_differs(s, attempt);
+    attempt_end(s, attempt);
+    return same;
+}
+
+static const route_case *best(const shrinking *s) {
+    return asks_with_text(s->g->op) ? &((const shape_case *)s->g->c)->from : s->g->c;
 }
 
 /*------------------------------------------------------------------------------
@@ -75,7 +94,7 @@ static bool bytes_differ(void *context, const uint8_t *bytes, size_t length, cho
 static bool encode(const shrinking *s, uint8_t *bytes, size_t capacity, size_t *length) {
     if (s->script)
         return cache_case_encode(s->g->c, bytes, capacity, length);
-    return route_case_encode(s->g->c, bytes, capacity, length);
+    return route_case_encode(best(s), bytes, capacity, length);
 }
 
 static bool shrink_as_bytes(shrinking *s) {
@@ -90,10 +109,6 @@ static bool shrink_as_bytes(shrinking *s) {
 /*------------------------------------------------------------------------------
  * By structure: each step leaves s->c as it should be tried, from the group's case
  *----------------------------------------------------------------------------*/
-
-static const route_case *best(const shrinking *s) {
-    return s->g->c;
-}
 
 static bool try_it(shrinking *s) {
     boundaries b = boundaries_make(&s->c);
@@ -240,8 +255,13 @@ static void shrink_by_structure(shrinking *s) {
         i = steps[i](s) ? 0 : i + 1;
 }
 
+/* A text that somebody wrote is as small as it is. */
+static bool can_shrink(const group *g) {
+    return g->c && !(asks_with_text(g->op) && !((const shape_case *)g->c)->drawn);
+}
+
 void group_shrink(talk *t, group *g, double seconds) {
-    shrinking *s = g->c ? calloc(1, sizeof *s) : NULL;
+    shrinking *s = can_shrink(g) ? calloc(1, sizeof *s) : NULL;
     if (!s)
         return;
     s->t = t;

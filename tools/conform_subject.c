@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 void *subject_copy(question_op op, const void *subject) {
+    if (asks_with_text(op))
+        return shape_case_copy(subject);
     void *copy = malloc(op == ASK_CACHE ? sizeof(cache_case) : sizeof(route_case));
     if (copy && op == ASK_CACHE)
         cache_case_copy(copy, subject);
@@ -22,12 +24,18 @@ static bool is_simpler_route(const route_case *a, const route_case *b) {
 }
 
 bool subject_is_simpler(question_op op, const void *a, const void *b) {
+    if (asks_with_text(op))
+        return shape_case_is_simpler(a, b);
     if (op == ASK_CACHE)
         return ((const cache_case *)a)->op_count < ((const cache_case *)b)->op_count;
     return is_simpler_route(a, b);
 }
 
 void subject_write(FILE *out, question_op op, const void *subject, const char *note) {
+    if (asks_with_text(op)) {
+        shape_case_write(out, op, subject, note);
+        return;
+    }
     const family *f = op == ASK_CACHE ? &cache_family : &route_family;
     f->write_text(out, subject, "conform", note);
 }

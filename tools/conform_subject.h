@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What questions are about: a route_case, or, for ASK_CACHE, a cache_case. */
+/* What questions are about: a route_case; a shape_case where asks_with_text; a cache_case for ASK_CACHE. */
 #ifndef CPROUTE_TOOLS_CONFORM_SUBJECT_H
 #define CPROUTE_TOOLS_CONFORM_SUBJECT_H
 
-#include "conform_hello.h"
+#include "conform_shape.h"
 
 #include <stdio.h>
 

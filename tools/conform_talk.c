@@ -287,3 +287,10 @@ bool talk_ask(talk *t, question_op op, const void *c, const origin *from) {
     t->ring[(t->first + t->waiting++) % TALK_WINDOW] = a;
     return true;
 }
+
+bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, const origin *from) {
+    shape_case *copy = shape_case_of_text(c, rank);
+    const bool more = !copy || talk_ask(t, op, copy, from);
+    free(copy);
+    return more;
+}

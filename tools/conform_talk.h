@@ -64,6 +64,9 @@ void talk_free(talk *t);
 /* Puts one case as that question, and may judge earlier answers. False when going on is of no use. */
 bool talk_ask(talk *t, question_op op, const void *c, const origin *from);
 
+/* The same for a text case, at one rank of those that the question is about. */
+bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, const origin *from);
+
 /* Hears all answers that are on their way. */
 void talk_settle(talk *t);
 

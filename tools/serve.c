@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute serve: the other side of cproute conform, answered by this library. */
 #include "arguments.h"
+#include "conform_shape.h"
 #include "script_answers.h"
 #include "text/text_cache.h"
 
@@ -22,8 +23,10 @@ typedef struct served {
 } served;
 
 static void say_hello(void) {
-    printf("{\"hello\":\"cproute %s\",\"ops\":[\"route\",\"layout\",\"exchange\",\"cache\"],\"layouts\":[",
-           cpr_version_string());
+    printf("{\"hello\":\"cproute %s\",\"ops\":[", cpr_version_string());
+    for (int i = 0; i < QUESTION_OPS; i++)
+        printf("%s\"%s\"", i ? "," : "", question_op_names[i]);
+    printf("],\"layouts\":[");
     for (int i = 0; i < CPR_LAYOUT_COUNT; i++)
         printf("%s\"%s\"", i ? "," : "", cpr_layout_name((cpr_layout)i));
     printf("],\"options\":[\"dtype\",\"device\",\"rows\",\"tp\"],\"errors\":\"details\"}\n");
@@ -242,11 +245,48 @@ static void answer_script(json_t *object) {
     free(script);
 }
 
+/* A text case, but for what only a file of cases needs. */
+static void answer_text(question_op op, json_t *object) {
+    char mistake[256] = "not a case";
+    text_case c;
+    const bool has_rank = json_is_integer(json_object_get(object, "rank"));
+    const int64_t rank = json_integer_value(json_object_get(object, "rank"));
+    json_object_del(object, "op");
+    json_object_del(object, "rank");
+    json_object_set_new(object, "id", json_string("asked"));
+    json_object_set_new(object, "expect", json_string("ok"));
+    char *text = json_dumps(object, JSON_COMPACT);
+    const bool good = text && (op == ASK_OUTCOME || has_rank) &&
+                      text_case_parse(&c, text, strlen(text), mistake, sizeof mistake);
+    free(text);
+    if (!good) {
+        answer_mistake("what is asked is not a case, or has no rank");
+        return;
+    }
+    shape_answer_write(stdout, op, &c, rank);
+    text_case_free(&c);
+}
+
+/* True if it was a question of that kind, which is answered. */
+static bool serve_text(const char *op, json_t *object) {
+    for (question_op which = ASK_FLAT; op && asks_with_text(which); which++) {
+        if (!strcmp(op, question_op_names[which])) {
+            answer_text(which, object);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void serve_line(const char *line, size_t length) {
     served s = {.cu = OFFSETS_NONE, .error = {CPR_OK, -1, 0, 0}};
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
     const char *op = json_string_value(json_object_get(object, "op"));
     size_t which = 0;
+    if (serve_text(op, object)) {
+        json_decref(object);
+        return;
+    }
     if (op && !strcmp(op, "cache")) {
         answer_script(object);
         json_decref(object);

@@ -75,7 +75,7 @@ ROUTE_ONLY = ('"ops": ["route", "layout"]', '"ops": ["route"]')
 
 def test_conforms_to_itself(folder):
     code, differences, counts = found("--cases", CORPUS, "--random", "1000", "--seed", "5", command=[COMMAND, "serve"])
-    assert (code, differences) == (AGREES, {}) and counts["random_cases"] == 1000 and counts["questions"] > 3000, counts
+    assert (code, differences) == (AGREES, {}) and counts["random_cases"] == 1000 and counts["questions"] > 12000, counts
 
 
 def test_toys_are_right(folder):
@@ -145,6 +145,62 @@ def test_large_case_is_shrunk_by_structure(folder):
     code, differences, _ = found("--cases", path, "--random", "0", command=faulty(folder, FAULTS["transposed"][0]))
     minimal = differences[FAULTS["transposed"][1]]["case"]
     assert code == DIFFERS and len(minimal["cu_seqlens"]) <= 4 and minimal["cp_size"] <= 3, minimal
+
+
+SERVED_WRONGLY = """
+import json, subprocess, sys
+serve = subprocess.Popen([COMMAND, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+hello = json.loads(serve.stdout.readline())
+HELLO
+print(json.dumps(hello), flush=True)
+for line in sys.stdin:
+    print(line, end="", file=serve.stdin, flush=True)
+    asked, answer = json.loads(line), json.loads(serve.stdout.readline())
+    ANSWER
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def served(folder, answer, hello="pass"):
+    """This library, but for one line."""
+    return python(folder, SERVED_WRONGLY.replace("COMMAND", repr(COMMAND)).replace("HELLO", hello).replace("ANSWER", answer))
+
+
+SHAPE_FAULTS = {
+    "answer['pad_zigzag_gather'] = [max(row, 0) for row in answer['pad_zigzag_gather']] if 'padded_cu' in answer else 0":
+        "pad: other pad_zigzag_gather",
+    "answer.get('fused_recv_rows', []).sort()": "fused: other fused_recv_rows",
+    "answer.get('chunk_recv', []).reverse()": "chunks: other chunk_recv",
+    "answer.update(contiguous_index=None) if 'contiguous_index' in answer else 0": "two_view: other contiguous_index",
+    "answer.get('flat', [0]).__setitem__(0, 1)": "flat: other flat",
+    "answer.update(real_rows_per_rank=0) if 'real_rows_per_rank' in answer else 0": "real: other real_rows_per_rank",
+    "answer = {'status': 'ok'} if asked['op'] == 'outcome' else answer": "outcome: split_mismatch is accepted",
+    "answer.pop('padded_cu', 0)": "pad: an answer without padded_cu",
+}
+
+
+def test_faults_of_shapes_are_found_and_shrunk(folder):
+    for fault, signature in SHAPE_FAULTS.items():
+        command = served(folder, fault)
+        code, differences, _ = found("--cases", CORPUS, "--random", "60", "--seed", "3", command=command)
+        assert code == DIFFERS and signature in differences, (fault, sorted(differences))
+        difference = differences[signature]
+        if difference["op"] != "outcome":  # which people wrote
+            assert len(difference["case"]["cu_seqlens"]) <= 4 and difference["case"]["cp_size"] <= 3, difference
+        # The line is a case of the corpus, with the outcome that it must have, and it shows the fault.
+        again = write(folder, "again.jsonl", json.dumps(difference["case"]) + "\n")
+        assert subprocess.run([COMMAND, "replay", again], capture_output=True, text=True).returncode == 0, difference
+        assert signature in found("--cases", again, "--random", "0", command=command)[1], fault
+
+
+def test_shapes_are_asked_of_who_knows_them(folder):
+    cases = os.path.join(CORPUS, "shapes.jsonl")
+    limits = ("hello.update(ops=['pad', 'fused', 'outcome'], layouts=['zigzag', 'contiguous'], options=[], operations=['flat_form'], "
+              "errors='kind')")
+    only = ("assert asked['op'] in ('pad', 'fused', 'outcome'); names = [op['op'] for op in asked['ops']]; "
+            "assert not {'dtype', 'rows', 'tp', 'salt', 'flat'} & set(names) and (asked['op'] != 'outcome' or names == ['flat_form'])")
+    code, differences, counts = found("--cases", cases, "--random", "200", "--seed", "3", command=served(folder, only, limits))
+    assert (code, differences) == (AGREES, {}) and counts["questions"] > 300, (differences, counts)
 
 
 CACHE_BY_NAME = """

@@ -311,7 +311,7 @@ static const struct {
     const char *name;
     bool (*read)(const reader *r, json_t *op);
     bool again; /* may be there more than once */
-} ops[] = {
+} ops[TEXT_CASE_OPS] = {
     {"layouts", op_layouts, false},
     {"rows", op_rows, false},
     {"slack", op_slack, false},
@@ -336,7 +336,10 @@ static const struct {
     {"stride", op_stride, false},
     {"salt", op_salt, false},
 };
-enum { OP_COUNT = sizeof ops / sizeof *ops };
+
+const char *text_case_op_name(size_t number) {
+    return ops[number].name;
+}
 
 static bool read_cache_op(const reader *r, json_t *op) {
     if (!r->c->cache)
@@ -346,16 +349,16 @@ static bool read_cache_op(const reader *r, json_t *op) {
 }
 
 /* Operations do not depend on their order, so one that says the same thing twice cannot be told. */
-static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
+static bool read_op(const reader *r, json_t *op, bool seen[TEXT_CASE_OPS]) {
     const char *name = json_string_value(json_object_get(op, "op"));
     size_t which = 0;
     if (!name)
         return mistaken(&r->mistake, "ops: an operation without a name");
-    while (which < OP_COUNT && strcmp(name, ops[which].name) != 0)
+    while (which < TEXT_CASE_OPS && strcmp(name, ops[which].name) != 0)
         which++;
-    if (which == OP_COUNT && text_cache_knows(name))
+    if (which == TEXT_CASE_OPS && text_cache_knows(name))
         return read_cache_op(r, op);
-    if (which == OP_COUNT)
+    if (which == TEXT_CASE_OPS)
         return mistaken(&r->mistake, "ops: there is no operation '%s'", name);
     if (seen[which] && !ops[which].again)
         return mistaken(&r->mistake, "ops: %s twice", name);
@@ -366,7 +369,7 @@ static bool read_op(const reader *r, json_t *op, bool seen[OP_COUNT]) {
 static bool read_ops(const reader *r, json_t *list) {
     size_t i;
     json_t *op;
-    bool seen[OP_COUNT] = {false};
+    bool seen[TEXT_CASE_OPS] = {false};
     if (!json_is_array(list))
         return mistaken(&r->mistake, "ops: a list is wanted");
     json_array_foreach(list, i, op) {

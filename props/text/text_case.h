@@ -67,6 +67,10 @@ typedef struct text_case {
     cache_case *cache; /* operations on tensors and a cache, in their order; NULL: there are none */
 } text_case;
 
+/* The operations that are not about tensors and a cache, by number. */
+enum { TEXT_CASE_OPS = 23 };
+const char *text_case_op_name(size_t number);
+
 /* No boundaries, no operations: the zigzag->contiguous route. */
 text_case text_case_plain(void);
 
