@@ -121,8 +121,28 @@ bool known_ask(const known *k, talk *t) {
  * Comparing
  *----------------------------------------------------------------------------*/
 
+static bool is_unstable(const json_t *entry) {
+    return json_is_true(json_object_get(entry, "unstable"));
+}
+
+/* "X is *" stands for everything that begins so. */
+static bool stands_for(const char *name, const char *signature) {
+    const size_t length = strlen(name);
+    return length > 0 && name[length - 1] == '*' && !strncmp(name, signature, length - 1);
+}
+
+json_t *known_entry(const known *k, const group *g) {
+    const char *name;
+    json_t *entry, *found = json_object_get(k->entries, g->signature);
+    json_object_foreach(k->entries, name, entry) {
+        if (is_unstable(entry) && stands_for(name, g->signature))
+            found = entry;
+    }
+    return found;
+}
+
 bool known_has(const known *k, const group *g) {
-    return json_object_get(k->entries, g->signature) && !known_lacks(k, g);
+    return known_entry(k, g) && !known_lacks(k, g);
 }
 
 static bool has_text(const json_t *list, const char *text) {
@@ -136,18 +156,24 @@ static bool has_text(const json_t *list, const char *text) {
 }
 
 const char *known_lacks(const known *k, const group *g) {
-    const json_t *entry = json_object_get(k->entries, g->signature);
-    for (size_t i = 0; entry && i < g->name_count; i++)
+    const json_t *entry = known_entry(k, g);
+    for (size_t i = 0; entry && !is_unstable(entry) && i < g->name_count; i++)
         if (!has_text(json_object_get(entry, "cases"), g->names[i]))
             return g->names[i];
     return NULL;
 }
 
 size_t known_not_met(const known *k, const talk *t) {
-    size_t met = 0;
-    for (size_t i = 0; i < t->group_count; i++)
-        met += json_object_get(k->entries, t->groups[i].signature) != NULL;
-    return json_object_size(k->entries) - met;
+    const char *name;
+    json_t *entry;
+    size_t not_met = 0;
+    json_object_foreach(k->entries, name, entry) {
+        bool met = is_unstable(entry); /* as chance has it */
+        for (size_t i = 0; i < t->group_count && !met; i++)
+            met = known_entry(k, &t->groups[i]) == entry;
+        not_met += !met;
+    }
+    return not_met;
 }
 
 /*------------------------------------------------------------------------------
@@ -202,39 +228,86 @@ json_t *group_object(const group *g, const char *is) {
         json_object_set_new(object, "got", answer_value(g->got));
     }
     json_object_set_new(object, "details", json_string(g->details));
-    if (g->note[0])
-        json_object_set_new(object, "remark", json_string(g->note));
+    if (g->unstable)
+        json_object_set_new(object, "unstable", json_true());
     free(text);
     return object;
 }
 
-static int by_signature(const void *a, const void *b) {
-    const group *const *left = a, *const *right = b;
-    return strcmp((*left)->signature, (*right)->signature);
+/* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it. */
+static void unstable_name(const group *g, char *name, size_t size) {
+    const char *accepted = strstr(g->signature, " is accepted"),
+               *refused = strstr(g->signature, " is refused as ");
+    const char *end = accepted ? accepted : refused;
+    if (end && !strstr(g->signature, ": what is legal "))
+        snprintf(name, size, "%.*s is *", (int)(end - g->signature), g->signature);
+    else
+        snprintf(name, size, "%s", g->signature);
+}
+
+static void take_unstable(json_t *entries, const group *g) {
+    char name[SIGNATURE_LENGTH + 8];
+    unstable_name(g, name, sizeof name);
+    json_t *entry = group_object(g, NULL);
+    json_object_set_new(entry, "difference", json_string(name));
+    json_object_del(entry, "cases");
+    json_object_del(entry, "got");
+    json_object_del(entry, "details");
+    json_object_set_new(entries, name, entry);
 }
 
 /* What is known with its minimal case stays as it is, but for the cases that it names. */
-static json_t *entry_of(const known *k, const group *g) {
-    json_t *old = json_object_get(k->entries, g->signature);
+static void take_group(json_t *entries, const known *k, const group *g) {
+    json_t *old = known_entry(k, g);
+    if (old && is_unstable(old))
+        return;
     json_t *entry = old ? json_copy(old) : group_object(g, NULL);
     if (old && g->c)
         json_object_set_new(entry, "cases", names_of(g));
-    return entry;
+    json_object_set_new(entries, g->signature, entry);
 }
 
-static bool write_entries(const known *k, const talk *t, FILE *file) {
-    const group **sorted = calloc(t->group_count + 1, sizeof *sorted);
-    bool good = sorted != NULL;
-    for (size_t i = 0; good && i < t->group_count; i++)
-        sorted[i] = &t->groups[i];
-    if (good)
-        qsort(sorted, t->group_count, sizeof *sorted, by_signature);
-    for (size_t i = 0; good && i < t->group_count; i++) {
-        json_t *entry = entry_of(k, sorted[i]);
-        good = !json_dumpf(entry, file, JSON_COMPACT) && fputc('\n', file) != EOF;
-        json_decref(entry);
+/* What is unstable first, as it stands for others. */
+static json_t *entries_to_write(const known *k, const talk *t) {
+    const char *name;
+    json_t *entry;
+    known unstable = {json_object()};
+    json_object_foreach(k->entries, name, entry) {
+        if (is_unstable(entry))
+            json_object_set(unstable.entries, name, entry);
     }
-    free(sorted);
+    for (size_t i = 0; i < t->group_count; i++)
+        if (t->groups[i].unstable && !known_entry(&unstable, &t->groups[i]))
+            take_unstable(unstable.entries, &t->groups[i]);
+    json_t *entries = json_copy(unstable.entries);
+    for (size_t i = 0; i < t->group_count; i++)
+        if (!known_entry(&unstable, &t->groups[i]))
+            take_group(entries, k, &t->groups[i]);
+    json_decref(unstable.entries);
+    return entries;
+}
+
+static int by_name(const void *a, const void *b) {
+    const char *const *left = a, *const *right = b;
+    return strcmp(*left, *right);
+}
+
+static bool write_entries(json_t *entries, FILE *file) {
+    const size_t count = json_object_size(entries);
+    const char **names = calloc(count + 1, sizeof *names), *name;
+    json_t *entry;
+    size_t filled = 0;
+    bool good = names != NULL;
+    json_object_foreach(entries, name, entry) {
+        if (good)
+            names[filled++] = name;
+    }
+    if (good)
+        qsort(names, filled, sizeof *names, by_name);
+    for (size_t i = 0; i < filled && good; i++)
+        good =
+            !json_dumpf(json_object_get(entries, names[i]), file, JSON_COMPACT) && fputc('\n', file) != EOF;
+    free(names);
     return good;
 }
 
@@ -242,6 +315,8 @@ bool known_write(const known *k, const talk *t, const char *path) {
     FILE *file = fopen(path, "wb");
     if (!file)
         return false;
-    const bool good = write_entries(k, t, file);
+    json_t *entries = entries_to_write(k, t);
+    const bool good = write_entries(entries, file);
+    json_decref(entries);
     return !fclose(file) && good;
 }

@@ -3,6 +3,9 @@
  * Differences that are accepted, one JSON object a line:
  *   {"difference":SIGNATURE,"op":OP,"cases":[names of the corpus],"case":{a text case},"want":{..},"got":{..},"note":..}
  * A difference is new if its signature is not there, or if a case of the corpus differs so that is not among those named.
+ *
+ * Where the same question was answered in more than one way, the entry is {"difference":..,"unstable":true,..} and names no
+ * answer; "route: decreasing is *" stands for whatever such a wrong request gets. It stays, met or not, until somebody takes it out.
  */
 #ifndef CPROUTE_TOOLS_CONFORM_KNOWN_H
 #define CPROUTE_TOOLS_CONFORM_KNOWN_H
@@ -21,6 +24,9 @@ void known_free(known *k);
 
 /* Puts the minimal cases that are known, so that they are met whatever else is asked. */
 bool known_ask(const known *k, talk *t);
+
+/* What is known about such a difference, NULL: nothing. */
+json_t *known_entry(const known *k, const group *g);
 
 bool known_has(const known *k, const group *g);
 

@@ -33,8 +33,8 @@ static void show_group(const known *k, const group *g, size_t number) {
         show_line("first", g->details);
     if (lacks)
         show_line("new at", lacks);
-    if (g->note[0])
-        show_line("remark", g->note);
+    if (g->unstable)
+        show_line("remark", "asked again, alone, it was another answer");
     if (g->c) {
         show_line("found by", g->from.name);
         show_line("asked", g->request);

@@ -272,9 +272,7 @@ void group_shrink(talk *t, group *g, double seconds) {
         s->script = subject_copy(ASK_CACHE, g->c);
     else
         from_group(s);
-    if (!differs(s)) {
-        snprintf(g->note, sizeof g->note, "asked again, alone, it was another answer");
-    } else {
+    if (differs(s)) {
         const double enough = TIMES_SLOWER * t->slowest_s;
         if (enough < s->timeout_s)
             s->timeout_s = enough > LEAST_TIMEOUT_S ? enough : LEAST_TIMEOUT_S;

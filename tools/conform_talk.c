@@ -294,3 +294,21 @@ bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, co
     free(copy);
     return more;
 }
+
+void group_repeat(talk *t, group *g) {
+    enum { REPEATS = 3 };
+    question q;
+    if (!g->c || !question_make(&q, &t->h, g->op, g->c))
+        return;
+    for (int i = 0; i < REPEATS && !g->unstable && !t->gave_up; i++) {
+        difference d;
+        char *got;
+        t->restarts = 0;
+        const judgement result = talk_ask_alone(t, &q, t->p.timeout_s, &d, &got);
+        g->unstable = strcmp(d.signature, g->signature) != 0;
+        free(got);
+        if (result == ANSWER_NONE) /* that takes time, and is nothing new */
+            break;
+    }
+    question_free(&q);
+}

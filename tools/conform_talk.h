@@ -20,7 +20,7 @@ typedef struct origin {
 typedef struct group {
     char signature[SIGNATURE_LENGTH];
     char details[DETAILS_LENGTH];
-    char note[80]; /* what there is to say about the case: that it could not be repeated */
+    bool unstable; /* the same question was answered in another way */
     question_op op;
     void *c; /* as the question takes it, NULL: no case is to blame */
     origin from;
@@ -73,6 +73,9 @@ void talk_settle(talk *t);
 /* Puts one question alone and waits. ANSWER_NONE: the command was lost, for which *d says. *got is a line of the caller's
  * to free, or NULL. */
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got);
+
+/* Asks the group's question again, to see whether its answer stays the same. */
+void group_repeat(talk *t, group *g);
 
 /* A group's case and answers replaced. */
 void group_show(group *g, const question *q, const void *c, const char *got, const char *details);

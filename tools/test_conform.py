@@ -355,6 +355,31 @@ def test_known_differences_are_a_ratchet(folder):
     assert "new at" in conform(*arguments, command=faulty(folder, one)).stdout
 
 
+def test_unstable_answers_do_not_come_and_go(folder):
+    known = os.path.join(folder, "known.jsonl")
+    arguments = ("--cases", os.path.join(CORPUS, "errors.jsonl"), "--random", "0", "--known", known)
+
+    def by_chance(seed, fault=()):
+        return faulty(folder, ("import json\n", f"import json\nimport random\nrandom.seed({seed})\n"), *fault, (
+            '    if kind:\n', '    if kind == "decreasing":\n        kind = random.choice(["decreasing", "dtype", "exception:IndexError"])\n    if kind:\n'))
+    code, differences, _ = found(*arguments, "--update-known", command=by_chance(1))
+    assert code == AGREES and all(one["difference"].startswith(("route: decreasing is ", "layout: decreasing is ")) for one in differences.values())
+    with open(known) as file:
+        entries = [json.loads(line) for line in file]
+    assert [entry["difference"] for entry in entries] == ["layout: decreasing is *", "route: decreasing is *"], entries
+    assert all(entry["unstable"] and "got" not in entry for entry in entries), entries
+    for seed in (2, 3, 4):
+        code, _, counts = found(*arguments, command=by_chance(seed))
+        assert (code, counts["new"], counts["not_met"]) == (AGREES, 0, 0), counts
+    code, differences, _ = found(*arguments, command=by_chance(5, (FAULTS["negative rank"][0],)))
+    new = sorted(name for name, one in differences.items() if one["is"] == "new")
+    assert code == DIFFERS and new == ["layout: bad_rank is accepted", "route: bad_rank is accepted"], new
+    # Right answers by chance do not take the line out.
+    assert found(*arguments, "--update-known", command=[sys.executable, EXAMPLE_PY])[0] == AGREES
+    with open(known) as file:
+        assert len(file.readlines()) == 2
+
+
 def test_reports(folder):
     junit = os.path.join(folder, "report.xml")
     command = faulty(folder, FAULTS["transposed"][0])
