@@ -277,7 +277,7 @@ static void shrink_all(conformance *f) {
     const size_t groups = f->t.group_count;
     for (size_t i = 0; i < groups && !interrupted; i++) {
         group *g = &f->t.groups[i];
-        group_repeat(&f->t, g);
+        group_repeat(&f->t, i);
         if (known_entry(&f->k, g))
             continue;
         group_shrink(&f->t, g, (deadline - seconds_now()) / (double)left--);

@@ -295,20 +295,30 @@ bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, co
     return more;
 }
 
-void group_repeat(talk *t, group *g) {
-    enum { REPEATS = 3 };
+/* The signature of the answer to the group's question, asked alone. ANSWER_NONE: the command was lost. */
+static judgement group_ask(talk *t, const group *g, difference *d) {
     question q;
+    char *got;
+    *d = (difference){0};
     if (!g->c || !question_make(&q, &t->h, g->op, g->c))
-        return;
-    for (int i = 0; i < REPEATS && !g->unstable && !t->gave_up; i++) {
+        return ANSWER_UNSUPPORTED;
+    t->restarts = 0;
+    const judgement result = talk_ask_alone(t, &q, t->p.timeout_s, d, &got);
+    free(got);
+    question_free(&q);
+    return result;
+}
+
+void group_repeat(talk *t, size_t number) {
+    enum { REPEATS = 4 };
+    group *g = &t->groups[number];
+    for (size_t i = 1; i <= REPEATS && g->c && !g->unstable && !t->gave_up; i++) {
         difference d;
-        char *got;
-        t->restarts = 0;
-        const judgement result = talk_ask_alone(t, &q, t->p.timeout_s, &d, &got);
+        const judgement result = group_ask(t, g, &d);
         g->unstable = strcmp(d.signature, g->signature) != 0;
-        free(got);
-        if (result == ANSWER_NONE) /* that takes time, and is nothing new */
+        /* What was lost takes time, and is nothing new. Otherwise memory is left as another question leaves it. */
+        if (result == ANSWER_NONE ||
+            group_ask(t, &t->groups[(number + i) % t->group_count], &d) == ANSWER_NONE)
             break;
     }
-    question_free(&q);
 }

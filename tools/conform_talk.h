@@ -74,8 +74,8 @@ void talk_settle(talk *t);
  * to free, or NULL. */
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got);
 
-/* Asks the group's question again, to see whether its answer stays the same. */
-void group_repeat(talk *t, group *g);
+/* Asks the group's question again, after those of other groups, to see whether its answer stays the same. */
+void group_repeat(talk *t, size_t number);
 
 /* A group's case and answers replaced. */
 void group_show(group *g, const question *q, const void *c, const char *got, const char *details);
