@@ -37,7 +37,6 @@ python3                 the scripts behind make check and make fuzz
 python3-numpy           the tests of the Python package; without it they are skipped
 libcmocka-dev           unit tests
 libjansson-dev          reads the text corpus
-libxxhash-dev           names corpus files by content
 libbenchmark-dev        make bench
 clang-$v                the compiler of all instrumented builds
 llvm-$v                 llvm-cov, llvm-profdata, llvm-symbolizer
