@@ -3,7 +3,8 @@
 
 namespace {
 
-enum { THREADS = 256, MAX_BLOCKS = 4096 };
+const unsigned THREADS = 256;
+const size_t MAX_BLOCKS = 4096;
 
 unsigned blocks_for(size_t items) {
     const size_t blocks = (items + THREADS - 1) / THREADS;

@@ -16,7 +16,7 @@ typedef struct machine {
     int cuda_driver, cuda_runtime, nccl;
     char driver[64];
     struct {
-        char name[128];
+        char name[256];
         int multiprocessors, major, minor;
         double gib;
     } devices[DEVICES_MAX];

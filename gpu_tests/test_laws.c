@@ -116,15 +116,15 @@ static cpr_status exchange_on_gpu(const cpr_route *const *routes, int64_t ranks,
     return error->status;
 }
 
-static bool judge_case(const stage *s, const char *law, void (*judge)(const route_case *, const route_engine *, verdict *),
+static bool judge_case(const stage *s, const char *law_id, void (*judge)(const route_case *, const route_engine *, verdict *),
                        const route_case *c, const engine_under_test *engine, const char *name) {
     verdict v = {.outcome = LAW_PASSED};
-    stage_step(s, "law %s, case %s, P = %" PRId64, law, name, c->geometry.cp_size);
+    stage_step(s, "law %s, case %s, P = %" PRId64, law_id, name, c->geometry.cp_size);
     judge(c, engine, &v);
     if (v.outcome == LAW_NOT_APPLICABLE)
         return true;
     s->report->cases++;
-    return v.outcome == LAW_PASSED || stage_fail(s, "law %s, case %s, P = %" PRId64 ": %s: %s", law, name,
+    return v.outcome == LAW_PASSED || stage_fail(s, "law %s, case %s, P = %" PRId64 ": %s: %s", law_id, name,
                                                  c->geometry.cp_size, v.reason, v.details);
 }
 

@@ -117,12 +117,12 @@ static bool payload_check_guards(const payload *p, int64_t i, gpu_count *count) 
 
 static bool upload_tokens(const trip *t, cpr_layout layout, int64_t *device) {
     const stage *s = t->stage;
-    const oracle_pack pack = {t->plan.pack->cu, t->plan.pack->entries, s->cp_size};
+    const oracle_pack listed = {t->plan.pack->cu, t->plan.pack->entries, s->cp_size};
     int64_t *tokens = malloc((size_t)(s->count * t->rows + 1) * sizeof *tokens);
     if (!tokens)
         return stage_fail(s, "no memory for tokens");
     for (int64_t i = 0; i < s->count; i++)
-        oracle_tokens(&pack, layout, s->first + i, tokens + i * t->rows);
+        oracle_tokens(&listed, layout, s->first + i, tokens + i * t->rows);
     /* From pageable memory: the copy has left `tokens` when the call returns. */
     const bool good = CUDA_TRY(s, cudaMemcpyAsync(device, tokens, (size_t)(s->count * t->rows) * sizeof *tokens,
                                                   cudaMemcpyHostToDevice, s->stream));
