@@ -72,7 +72,7 @@ static bool play_real(const job *j, const run_setup *setup, stage *s, int64_t ra
 
 /* The simulation of every size in turn. */
 static bool play_simulated(const job *j, const run_setup *setup, stage *s) {
-    const bool once = j->where == ONCE;
+    const bool once = j->where == ONCE || j->where == BOTH_ONCE;
     const int64_t largest = once ? SMALLEST_SIMULATED : setup->options->quick ? QUICK_SIMULATED : LARGEST_SIMULATED;
     bool good = true;
     for (int64_t ranks = SMALLEST_SIMULATED; good && ranks <= largest; ranks++) {

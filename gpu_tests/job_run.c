@@ -43,7 +43,8 @@ int64_t job_list(const job **jobs) {
     int64_t count = 0;
     for (int real = 0; real <= 1; real++)
         for (int i = 0; i < TESTS; i++) {
-            const bool wanted = tests[i].where == BOTH || (tests[i].where == REAL) == (real == 1);
+            const bool both = tests[i].where == BOTH || tests[i].where == BOTH_ONCE;
+            const bool wanted = both || (tests[i].where == REAL) == (real == 1);
             if (!wanted)
                 continue;
             job *j = &list[count];
@@ -199,6 +200,10 @@ static void sum_up(watched *w) {
     if (result->wrong && result->outcome != JOB_FAILED) {
         result->outcome = JOB_FAILED;
         add_text(result, "%" PRId64 " bytes were wrong", result->wrong);
+    }
+    if (result->outcome == JOB_PASSED && result->cases == 0) {
+        result->outcome = JOB_FAILED;
+        add_text(result, "nothing was judged");
     }
     result->seconds = seconds_now() - w->begun;
 }

@@ -37,7 +37,9 @@ static void probe(machine *m) {
     ncclGetVersion(&m->nccl);
     read_driver_version(m);
     const cudaError_t result = cudaGetDeviceCount(&count);
-    if (result != cudaSuccess)
+    if (m->cuda_driver == 0)
+        snprintf(m->no_gpu, sizeof m->no_gpu, "no NVIDIA driver is installed (libcuda)");
+    else if (result != cudaSuccess)
         snprintf(m->no_gpu, sizeof m->no_gpu, "%s", cudaGetErrorString(result));
     else if (count == 0)
         snprintf(m->no_gpu, sizeof m->no_gpu, "the CUDA runtime finds no device");
