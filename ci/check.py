@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and warnings, which is extra
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and as extras warnings and gpu
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -20,6 +20,7 @@ import campaign
 import cover
 import fuzz
 import fuzz_afl
+import gpu
 import lint
 import suite
 import tree
@@ -147,6 +148,26 @@ def only_public_symbols():
     return f"{len(names)} functions"
 
 
+def gpu_part_built():
+    try:
+        gpu.build()
+    except tree.WrongUse as missing:
+        raise suite.Skipped(str(missing))
+
+
+def gpu_tests_answer():
+    """Every test has an outcome, also where it is that it was skipped; `make gpu` is for machines with GPUs."""
+    output = suite.command([gpu.PROGRAM, "--quick"], timeout=TEST_TIMEOUT)
+    outcomes = re.findall(r"^# (passed|skipped) +[0-9.]+ s  (\S+)", output, re.MULTILINE)
+    names = [line.split()[0] for line in suite.command([gpu.PROGRAM, "--list"]).splitlines()]
+    if [name for _, name in outcomes] != names:
+        raise suite.Failed(f"not every test has an outcome:\n{suite.tail(output)}")
+    passed = sum(outcome == "passed" for outcome, _ in outcomes)
+    if not passed:
+        raise suite.Skipped(f"{len(outcomes)} tests are compiled and linked; no GPU: {gpu.gpu_count()[1]}")
+    return f"{passed} passed, {len(outcomes) - passed} skipped"
+
+
 def afl_built():
     suite.need(tree.toolchain()["AFL_CC_WRAPPER"], "afl++")
     built("afl", "fuzz_canary")
@@ -217,6 +238,11 @@ class Lanes:
             for version in lint.clangs():
                 self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
 
+    def gpu(self):
+        """Compiles and links all of the GPU part; what a GPU is needed for is skipped where there is none."""
+        if self.tests.run("build: nvcc and NCCL", gpu_part_built):
+            self.tests.run("gpu: tests", gpu_tests_answer)
+
     def cover(self):
         if self.tests.run("build: coverage", built, "cover"):
             self.tests.run("coverage: every line, 98 % of branches", cover.gate_of_build)
@@ -250,7 +276,7 @@ class Lanes:
 
 
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "lint")
-EXTRA_LANES = ("warnings",)
+EXTRA_LANES = ("warnings", "gpu")
 
 
 def run():

@@ -9,7 +9,7 @@
 
 enum {
     TIMEOUT_MS = 40000,
-    FAULT_TIMEOUT_MS = 5000, /* test_lost_rank.c has a rank sleep for longer */
+    FAULT_TIMEOUT_MS = 4000, /* test_lost_rank.c has a rank sleep for longer */
     MEETING_S = 60,
     SMALLEST_SIMULATED = 2,
     LARGEST_SIMULATED = 8,

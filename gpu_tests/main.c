@@ -190,6 +190,10 @@ int main(int count, char **arguments) {
     if (!b || !m)
         return wrong_use("no memory");
     probe_aside(m);
+    if (o.gpus) {
+        printf("%lld%s%s\n", (long long)m->gpus, m->gpus ? "" : " ", m->gpus ? "" : m->no_gpu);
+        return EXIT_GOOD;
+    }
     const run_setup setup = set_up(&o, m);
     if (setup.ranks > MAX_RANKS)
         return wrong_use("more than 64 ranks");

@@ -17,6 +17,7 @@ static const char USAGE[] =
     "  --measure          the measurements too\n"
     "  --only A,B         tests whose names begin so\n"
     "  --list             names of the tests\n"
+    "  --gpus             how many there are; for none, why\n"
     "  --cases N          drawn cases of a test (default 300)\n"
     "  --seed N           that they are drawn from (default 1)\n"
     "  --quick            a small part of every test\n"
@@ -61,6 +62,7 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
         {"--in-process", &o->in_process},
         {"--measure", &o->measure},
         {"--list", &o->list},
+        {"--gpus", &o->gpus},
     };
     struct {
         const char *name, **text;

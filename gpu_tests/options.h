@@ -16,6 +16,7 @@ typedef struct options {
     bool in_process;       /* simulated tests alone, without a process for each: for compute-sanitizer and debuggers */
     bool measure;          /* also what takes time only to be measured */
     bool list;
+    bool gpus; /* how many there are */
     const char *only;      /* names of tests, or their beginnings, with commas; NULL: all */
     const char *json;      /* file; NULL: none */
 } options;

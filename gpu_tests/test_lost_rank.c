@@ -14,7 +14,7 @@ enum {
     DIES_AFTER_US = 300000,
     DEAD_FOR_US = 500000,
     RUNS_IN_FLIGHT = 16,
-    STUCK_FOR_S = 8 /* more than the timeout of tests of faults */
+    STUCK_FOR_S = 6 /* more than the timeout of tests of faults */
 };
 
 static bool is_culprit(const stage *s) {
