@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # CUDA's compiler, runtime and NCCL: those of the system, or what ci/install-deps.sh --gpu brought into .cuda.
-set(brought ${PROJECT_SOURCE_DIR}/.cuda)
-find_program(CPROUTE_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda ${brought} PATH_SUFFIXES bin)
+set(cproute_brought_cuda ${PROJECT_SOURCE_DIR}/.cuda)
+find_program(CPROUTE_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda ${cproute_brought_cuda} PATH_SUFFIXES bin)
 mark_as_advanced(CPROUTE_NVCC)
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   if(NOT CPROUTE_NVCC)
@@ -10,7 +10,6 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   endif()
   set(CMAKE_CUDA_COMPILER ${CPROUTE_NVCC})
 endif()
-list(APPEND CMAKE_PREFIX_PATH ${brought})
 
 # Machine code for Hopper, and PTX that the driver compiles for anything newer.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

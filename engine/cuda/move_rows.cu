@@ -9,7 +9,7 @@
 
 #include "move_rows.h"
 
-enum { BLOCK_THREADS = 256, BLOCK_WARPS = BLOCK_THREADS / CPR_MOVE_LANES, BLOCKS_RESIDENT = 4 };
+enum { BLOCKS_RESIDENT = 4 };
 
 /* Up to STEPS units of a lane, CPR_MOVE_LANES apart; ALL of them, or `steps`. */
 template <int STEPS, bool ALL, class Unit>
@@ -58,15 +58,15 @@ static __device__ __forceinline__ void move_by_lookup(const cpr_moves &moves, in
 }
 
 template <class Unit>
-static __global__ __launch_bounds__(BLOCK_THREADS, BLOCKS_RESIDENT) void move_units(const cpr_moves moves,
+static __global__ __launch_bounds__(CPR_MOVE_THREADS, BLOCKS_RESIDENT) void move_units(const cpr_moves moves,
                                                                                     const int64_t units_per_row,
                                                                                     const Unit *__restrict__ from,
                                                                                     Unit *__restrict__ to) {
-    const int lane = static_cast<int>(threadIdx.x % CPR_MOVE_LANES);
+    const int thread = static_cast<int>(threadIdx.x);
+    const int lane = thread % CPR_MOVE_LANES;
     const int64_t chunks = cpr_move_chunks(&moves, units_per_row);
-    const int64_t warps = static_cast<int64_t>(gridDim.x) * BLOCK_WARPS;
-    int64_t number = static_cast<int64_t>(blockIdx.x) * BLOCK_WARPS + threadIdx.x / CPR_MOVE_LANES;
-    for (; number < chunks; number += warps) {
+    const int64_t stride = cpr_move_chunk_stride(gridDim.x);
+    for (int64_t number = cpr_move_first_chunk(blockIdx.x, thread); number < chunks; number += stride) {
         const cpr_move_chunk chunk = cpr_move_chunk_at(&moves, units_per_row, number);
         if (chunk.first_run != chunk.last_run) {
             move_by_lookup(moves, units_per_row, chunk, lane, from, to);
@@ -88,10 +88,9 @@ static cudaError_t launch(const cpr_moves *moves, size_t row_bytes, const void *
     cpr_moves runs = *moves;
     int64_t units_per_row = static_cast<int64_t>(row_bytes / sizeof(Unit));
     const int64_t chunks = cpr_move_chunks(moves, units_per_row);
-    const int64_t blocks = chunks / BLOCK_WARPS + (chunks % BLOCK_WARPS != 0);
-    const dim3 grid(static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks));
+    const dim3 grid(static_cast<unsigned>(cpr_move_blocks(chunks, most_blocks)));
     void *arguments[] = {&runs, &units_per_row, &from, &to};
-    return cudaLaunchKernel(reinterpret_cast<const void *>(move_units<Unit>), grid, dim3(BLOCK_THREADS), arguments,
+    return cudaLaunchKernel(reinterpret_cast<const void *>(move_units<Unit>), grid, dim3(CPR_MOVE_THREADS), arguments,
                             0, stream);
 }
 

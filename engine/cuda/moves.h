@@ -21,11 +21,13 @@
 #define CPR_ANYWHERE static inline
 #endif
 
-#define CPR_MOVE_LANES 32
+#define CPR_MOVE_LANES 32 /* of a warp */
 #ifndef CPR_MOVE_DEPTH
 #define CPR_MOVE_DEPTH 8
 #endif
-#define CPR_MOVE_CHUNK (CPR_MOVE_LANES * CPR_MOVE_DEPTH) /* units */
+#define CPR_MOVE_CHUNK   (CPR_MOVE_LANES * CPR_MOVE_DEPTH) /* units */
+#define CPR_MOVE_WARPS   8                                 /* of a block */
+#define CPR_MOVE_THREADS (CPR_MOVE_WARPS * CPR_MOVE_LANES)
 
 /* Runs of rows. Run i is the rows [first[i], first[i+1]) of the pass, which come from row from[i] and on, and go to row to[i] and on.
  * Where one of the two is a message, its rows are those of the pass, and from or to is `first` itself. */
@@ -51,6 +53,21 @@ typedef struct cpr_unit_move {
 CPR_ANYWHERE int64_t cpr_move_chunks(const cpr_moves *moves, int64_t units_per_row) {
     const int64_t units = moves->rows * units_per_row;
     return units / CPR_MOVE_CHUNK + (units % CPR_MOVE_CHUNK != 0);
+}
+
+/* Blocks for that many chunks: a warp for each, or fewer blocks that go on until nothing is left. */
+CPR_ANYWHERE int64_t cpr_move_blocks(int64_t chunks, int64_t most_blocks) {
+    const int64_t blocks = chunks / CPR_MOVE_WARPS + (chunks % CPR_MOVE_WARPS != 0);
+    return blocks < most_blocks ? blocks : most_blocks;
+}
+
+/* The chunks of a thread: the first, and how far it is to the next. */
+CPR_ANYWHERE int64_t cpr_move_first_chunk(int64_t block, int thread) {
+    return block * CPR_MOVE_WARPS + thread / CPR_MOVE_LANES;
+}
+
+CPR_ANYWHERE int64_t cpr_move_chunk_stride(int64_t blocks) {
+    return blocks * CPR_MOVE_WARPS;
 }
 
 /* The run of `unit`, which is in one of the runs [low, end). */
