@@ -13,7 +13,7 @@ enum { MAX_RANKS = 64 };
 typedef struct board {
     atomic_bool id_there; /* rank 0 wrote `id` */
     ncclUniqueId id;
-    atomic_int arrivals; /* at barriers, since the test began */
+    atomic_int arrivals;       /* at barriers, since the test began */
     report reports[MAX_RANKS]; /* by the rank's number on this machine */
 } board;
 

@@ -12,8 +12,8 @@ enum { FAULT_ROW_BYTES = 64, ANYTHING = INT64_MIN };
 bool fault_pack(const stage *s, int64_t tokens, pack *p);
 
 /* Is the error of that name, with these details? ANYTHING fits all. */
-bool fault_is(const stage *s, const char *what, const cpr_error *error, const char *name, int64_t index, int64_t got,
-              int64_t wanted);
+bool fault_is(const stage *s, const char *what, const cpr_error *error, const char *name, int64_t index,
+              int64_t got, int64_t wanted);
 
 /* Enqueues and waits until an error comes; it must come within the timeout of the stage and some seconds, be one of those that a lost
  * rank may end in, and stay. `runs` of the exchange are enqueued between waits. */

@@ -29,7 +29,8 @@ __device__ uint64_t mixed(uint64_t x) {
 }
 
 __device__ unsigned char paint_of(int64_t token, size_t byte, uint64_t salt) {
-    const uint64_t word = mixed(mixed(static_cast<uint64_t>(token) + salt * 0x9e3779b97f4a7c15ULL) + byte / 8);
+    const uint64_t word =
+        mixed(mixed(static_cast<uint64_t>(token) + salt * 0x9e3779b97f4a7c15ULL) + byte / 8);
     return static_cast<unsigned char>(word >> (8 * (byte % 8)));
 }
 
@@ -114,8 +115,8 @@ cudaError_t gpu_check_bytes(const void *bytes, size_t size, unsigned char value,
                             cudaStream_t stream) {
     if (size == 0)
         return cudaSuccess;
-    check_bytes_kernel<<<blocks_for(size), THREADS, 0, stream>>>(static_cast<const unsigned char *>(bytes), size,
-                                                                 value, wrong);
+    check_bytes_kernel<<<blocks_for(size), THREADS, 0, stream>>>(static_cast<const unsigned char *>(bytes),
+                                                                 size, value, wrong);
     return cudaGetLastError();
 }
 

@@ -73,7 +73,9 @@ static bool play_real(const job *j, const run_setup *setup, stage *s, int64_t ra
 /* The simulation of every size in turn. */
 static bool play_simulated(const job *j, const run_setup *setup, stage *s) {
     const bool once = j->where == ONCE || j->where == BOTH_ONCE;
-    const int64_t largest = once ? SMALLEST_SIMULATED : setup->options->quick ? QUICK_SIMULATED : LARGEST_SIMULATED;
+    const int64_t largest = once                    ? SMALLEST_SIMULATED
+                            : setup->options->quick ? QUICK_SIMULATED
+                                                    : LARGEST_SIMULATED;
     bool good = true;
     for (int64_t ranks = SMALLEST_SIMULATED; good && ranks <= largest; ranks++) {
         good = stage_open_simulated(s, ranks) && j->play(s);
@@ -99,7 +101,8 @@ void job_play(const job *j, const run_setup *setup, board *b, int64_t local_rank
     stage_step(&s, "starts CUDA");
     set_environment(j, setup, rank);
     if (CUDA_TRY(&s, cudaSetDevice((int)(device % setup->gpus))) && CUDA_TRY(&s, cudaFree(NULL)) &&
-        (j->real ? play_real(j, setup, &s, rank) : play_simulated(j, setup, &s)) && r->state == RANK_RUNNING) {
+        (j->real ? play_real(j, setup, &s, rank) : play_simulated(j, setup, &s)) &&
+        r->state == RANK_RUNNING) {
         stage_step(&s, "frees what it has");
         stage_close(&s);
         if (CUDA_TRY(&s, cudaDeviceSynchronize()))

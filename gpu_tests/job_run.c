@@ -13,11 +13,12 @@
 
 enum {
     POLL_US = 5000,
-    GRACE_S = 15,      /* for the others once a rank has failed: more than they need to notice by themselves */
+    GRACE_S = 15, /* for the others once a rank has failed: more than they need to notice by themselves */
     LAST_BREATH_S = 10 /* in which a killed process has to be gone */
 };
 
-#define TEST(name, where, least_ranks, seconds, meaning) {#name, where, least_ranks, seconds, meaning, test_##name},
+#define TEST(name, where, least_ranks, seconds, meaning)                                                     \
+    {#name, where, least_ranks, seconds, meaning, test_##name},
 static const struct {
     const char *name;
     where where;
@@ -31,7 +32,8 @@ static const struct {
 enum { TESTS = sizeof tests / sizeof *tests };
 
 static bool loses_ranks(const char *name) {
-    static const char *const names[] = {"refusals", "no_memory", "device_memory", "killed_before", "killed_during", "stuck"};
+    static const char *const names[] = {"refusals",      "no_memory",     "device_memory",
+                                        "killed_before", "killed_during", "stuck"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
             return true;
@@ -88,7 +90,8 @@ static void add_text(job_result *result, const char *format, ...) {
 static void fail_rank(watched *w, int64_t local_rank, const char *how) {
     const report *r = &w->board->reports[local_rank];
     w->result->outcome = JOB_FAILED;
-    add_text(w->result, "%srank %" PRId64 ": %s", *w->result->text ? "\n" : "", w->first_rank + local_rank, how);
+    add_text(w->result, "%srank %" PRId64 ": %s", *w->result->text ? "\n" : "", w->first_rank + local_rank,
+             how);
     if (*r->reason)
         add_text(w->result, ": %s", r->reason);
     add_text(w->result, " [at: %s]", *r->step ? r->step : "the start");
@@ -153,7 +156,8 @@ static void watch(watched *w, double seconds) {
         }
         if (w->alive && seconds_now() > until) {
             char why[80];
-            snprintf(why, sizeof why, failing ? "killed %.0f s after its test had failed" : "hangs, killed after %.0f s",
+            snprintf(why, sizeof why,
+                     failing ? "killed %.0f s after its test had failed" : "hangs, killed after %.0f s",
                      failing ? (double)GRACE_S : seconds);
             kill_all(w, why);
             return;

@@ -69,7 +69,8 @@ static void probe_aside(machine *m) {
     if (process > 0)
         waitpid(process, &status, 0);
     if (!m->probed)
-        snprintf(m->no_gpu, sizeof m->no_gpu, "the CUDA runtime did not answer within %d s, or died", PROBE_S);
+        snprintf(m->no_gpu, sizeof m->no_gpu, "the CUDA runtime did not answer within %d s, or died",
+                 PROBE_S);
 }
 
 /*==============================================================================
@@ -101,7 +102,8 @@ static const char *reason_to_skip(const job *j, const run_setup *setup, const ma
     if (j->real && setup->in_process)
         return "needs processes of its own, which --in-process forbids";
     if (j->real && setup->ranks < j->least_ranks) {
-        snprintf(few, sizeof few, "needs %lld ranks, and here is one GPU: --oversubscribe %lld has them share it",
+        snprintf(few, sizeof few,
+                 "needs %lld ranks, and here is one GPU: --oversubscribe %lld has them share it",
                  (long long)j->least_ranks, (long long)j->least_ranks);
         return few;
     }
@@ -128,8 +130,8 @@ static void add(totals *t, const job_result *result) {
 }
 
 /* Of several launchers, that of rank 0 tells; the others tell only what fails. */
-static int run_all(const options *o, const machine *m, const run_setup *setup, board *b, FILE *json, int count,
-                   char **arguments) {
+static int run_all(const options *o, const machine *m, const run_setup *setup, board *b, FILE *json,
+                   int count, char **arguments) {
     static job_result result; /* large */
     const bool tells = setup->first_rank == 0;
     const job *jobs;

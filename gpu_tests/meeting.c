@@ -77,8 +77,8 @@ static bool find_in_folder(const char *path, double until, ncclUniqueId *id, con
 }
 
 /* A folder serves one run: job numbers tell runs apart where there are any. */
-static bool share_by_folder(const char *folder, const started_by *by, int64_t test, double until, ncclUniqueId *id,
-                            const char **why) {
+static bool share_by_folder(const char *folder, const started_by *by, int64_t test, double until,
+                            ncclUniqueId *id, const char **why) {
     const char *job = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : getenv("TORCHELASTIC_RUN_ID");
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/cproute-%s-%" PRId64, folder, job ? job : "run", test);
@@ -120,8 +120,9 @@ static bool give_out(int listener, const started_by *by, int64_t test, double un
         setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         knock k;
         if (peer >= 0 && whole(recv(peer, &k, sizeof k, MSG_WAITALL), sizeof k) && k.magic == MAGIC &&
-            k.test == (uint64_t)test && k.ranks == (uint64_t)by->ranks && k.rank < k.ranks && k.rank < MAX_RANKS &&
-            whole(send(peer, id, sizeof *id, MSG_NOSIGNAL), sizeof *id) && !seen[k.rank]) {
+            k.test == (uint64_t)test && k.ranks == (uint64_t)by->ranks && k.rank < k.ranks &&
+            k.rank < MAX_RANKS && whole(send(peer, id, sizeof *id, MSG_NOSIGNAL), sizeof *id) &&
+            !seen[k.rank]) {
             seen[k.rank] = true;
             left--;
         }
@@ -139,7 +140,8 @@ static bool serve(const char *host, const started_by *by, int64_t test, double u
     const int yes = 1;
     *why = "rank 0 cannot listen at CPROUTE_PORT, or MASTER_PORT + 1";
     bool good = listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-                bind(listener, address->ai_addr, address->ai_addrlen) == 0 && listen(listener, MAX_RANKS) == 0;
+                bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+                listen(listener, MAX_RANKS) == 0;
     if (good) {
         *why = "not every rank asked rank 0 for the id in time";
         good = give_out(listener, by, test, until, id);
@@ -156,7 +158,8 @@ static bool serve(const char *host, const started_by *by, int64_t test, double u
 static bool ask_once(const struct addrinfo *address, const knock *k, ncclUniqueId *id) {
     const int wire = socket(address->ai_family, SOCK_STREAM, 0);
     const struct timeval patience = {.tv_sec = 5};
-    const bool good = wire >= 0 && setsockopt(wire, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+    const bool good = wire >= 0 &&
+                      setsockopt(wire, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
                       connect(wire, address->ai_addr, address->ai_addrlen) == 0 &&
                       whole(send(wire, k, sizeof *k, MSG_NOSIGNAL), sizeof *k) &&
                       whole(recv(wire, id, sizeof *id, MSG_WAITALL), sizeof *id);
@@ -165,7 +168,8 @@ static bool ask_once(const struct addrinfo *address, const knock *k, ncclUniqueI
     return good;
 }
 
-static bool ask(const char *host, const started_by *by, int64_t test, double until, ncclUniqueId *id, const char **why) {
+static bool ask(const char *host, const started_by *by, int64_t test, double until, ncclUniqueId *id,
+                const char **why) {
     const knock k = {MAGIC, (uint64_t)test, (uint64_t)by->rank, (uint64_t)by->ranks};
     *why = "rank 0 at MASTER_ADDR did not answer at CPROUTE_PORT, or MASTER_PORT + 1";
     bool good = false;
@@ -181,7 +185,8 @@ static bool ask(const char *host, const started_by *by, int64_t test, double unt
     return good;
 }
 
-bool meeting_share_id(const started_by *by, int64_t test, double seconds, ncclUniqueId *id, const char **why) {
+bool meeting_share_id(const started_by *by, int64_t test, double seconds, ncclUniqueId *id,
+                      const char **why) {
     const double until = seconds_now() + seconds;
     const char *folder = getenv("CPROUTE_RENDEZVOUS"), *host = getenv("MASTER_ADDR");
     if (folder && *folder)

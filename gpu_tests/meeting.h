@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 typedef struct started_by {
-    const char *launcher; /* "torchrun", "mpirun", "srun"; NULL: nobody, this process forks its ranks itself */
+    const char
+        *launcher; /* "torchrun", "mpirun", "srun"; NULL: nobody, this process forks its ranks itself */
     int64_t rank, ranks, local_rank;
 } started_by;
 

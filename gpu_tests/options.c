@@ -13,7 +13,8 @@ static const char USAGE[] =
     "\n"
     "One process for each GPU is forked; under torchrun, mpirun or srun this process is one rank.\n"
     "  --ranks N          so many ranks, on the first N GPUs\n"
-    "  --oversubscribe N  N ranks that share the GPUs there are, by NCCL's sockets: right or wrong, not fast\n"
+    "  --oversubscribe N  N ranks that share the GPUs there are, by NCCL's sockets: right or wrong, not "
+    "fast\n"
     "  --measure          the measurements too\n"
     "  --only A,B         tests whose names begin so\n"
     "  --list             names of the tests\n"
@@ -24,7 +25,8 @@ static const char USAGE[] =
     "  --in-process       simulated tests only, in this process: for compute-sanitizer and debuggers\n"
     "  --timeout S        of one test, instead of its own\n"
     "  --json FILE        results for programs\n"
-    "Environment: MASTER_ADDR, and CPROUTE_PORT or MASTER_PORT + 1, or CPROUTE_RENDEZVOUS=SHARED_FOLDER: where ranks of\n"
+    "Environment: MASTER_ADDR, and CPROUTE_PORT or MASTER_PORT + 1, or CPROUTE_RENDEZVOUS=SHARED_FOLDER: "
+    "where ranks of\n"
     "several processes meet. Exit code 0: all good, or no GPU; 1: something failed; 2: wrong usage.\n";
 
 static bool wrong(const char *what, const char *which, int *exit_code) {
@@ -58,10 +60,8 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
         const char *name;
         bool *flag;
     } const flags[] = {
-        {"--quick", &o->quick},
-        {"--in-process", &o->in_process},
-        {"--measure", &o->measure},
-        {"--list", &o->list},
+        {"--quick", &o->quick},     {"--in-process", &o->in_process},
+        {"--measure", &o->measure}, {"--list", &o->list},
         {"--gpus", &o->gpus},
     };
     struct {

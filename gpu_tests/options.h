@@ -12,13 +12,14 @@ typedef struct options {
     int64_t timeout_s;     /* of one test; 0: each its own */
     int64_t cases;         /* drawn cases of one test */
     uint64_t seed;
-    bool quick;            /* a small part of every test, for slow tools */
-    bool in_process;       /* simulated tests alone, without a process for each: for compute-sanitizer and debuggers */
-    bool measure;          /* also what takes time only to be measured */
+    bool quick; /* a small part of every test, for slow tools */
+    bool
+        in_process; /* simulated tests alone, without a process for each: for compute-sanitizer and debuggers */
+    bool measure;   /* also what takes time only to be measured */
     bool list;
-    bool gpus; /* how many there are */
-    const char *only;      /* names of tests, or their beginnings, with commas; NULL: all */
-    const char *json;      /* file; NULL: none */
+    bool gpus;        /* how many there are */
+    const char *only; /* names of tests, or their beginnings, with commas; NULL: all */
+    const char *json; /* file; NULL: none */
 } options;
 
 /* True to go on; else *exit_code says how to end. */

@@ -40,8 +40,8 @@ __global__ void count_kernel(int64_t *numbers, int64_t count, int64_t first) {
 }
 
 /* Which rank owns every token under zigzag, and at which row. */
-__global__ void zigzag_kernel(const int64_t *cu, int64_t sequences, int64_t tokens, int64_t ranks, int64_t rank,
-                              bool *mask, int64_t *local) {
+__global__ void zigzag_kernel(const int64_t *cu, int64_t sequences, int64_t tokens, int64_t ranks,
+                              int64_t rank, bool *mask, int64_t *local) {
     const int64_t token = item();
     if (token >= tokens)
         return;
@@ -60,7 +60,8 @@ __global__ void zigzag_kernel(const int64_t *cu, int64_t sequences, int64_t toke
     local[token] = begin / ranks + (tail ? chunk_length : 0) + offset;
 }
 
-__global__ void own_kernel(const int64_t *indices, int64_t count, int64_t rank, int64_t *owner, int64_t *position) {
+__global__ void own_kernel(const int64_t *indices, int64_t count, int64_t rank, int64_t *owner,
+                           int64_t *position) {
     const int64_t i = item();
     if (i < count) {
         owner[indices[i]] = rank;
@@ -135,8 +136,8 @@ int64_t pick(per_token *p, const int64_t *from, int64_t count, int64_t *to) {
 void sort(per_token *p, const int64_t *keys, const int64_t *values, int64_t count, int64_t *sorted) {
     size_t bytes = p->scratch_bytes;
     if (count > 0)
-        note(p, cub::DeviceRadixSort::SortPairs(p->scratch, bytes, keys, p->sorted_keys, values, sorted, count, 0, 64,
-                                                p->stream));
+        note(p, cub::DeviceRadixSort::SortPairs(p->scratch, bytes, keys, p->sorted_keys, values, sorted,
+                                                count, 0, 64, p->stream));
 }
 
 bool any_bad_length(per_token *p, const int64_t *cu, int64_t lengths, int64_t divisor) {
@@ -167,8 +168,8 @@ int64_t rank_indices(per_token *p, const int64_t *cu, int64_t entries, int64_t r
         return rows;
     }
     count_kernel<<<blocks_for(tokens), THREADS, 0, p->stream>>>(p->positions, tokens, 0);
-    zigzag_kernel<<<blocks_for(tokens), THREADS, 0, p->stream>>>(p->cu, distinct - 1, tokens, p->ranks, rank, p->mask,
-                                                                 p->local);
+    zigzag_kernel<<<blocks_for(tokens), THREADS, 0, p->stream>>>(p->cu, distinct - 1, tokens, p->ranks, rank,
+                                                                 p->mask, p->local);
     pick(p, p->positions, tokens, p->picked);
     const int64_t mine = pick(p, p->local, tokens, p->keys);
     sort(p, p->keys, p->picked, mine, indices);
@@ -184,7 +185,8 @@ void send_rows(per_token *p, const int64_t *source, per_token_route *route) {
     for (int64_t to = 0; to < p->ranks; to++) {
         equal_kernel<<<blocks_for(rows), THREADS, 0, p->stream>>>(p->source_owner, rows, to, p->mask);
         const int64_t count = pick(p, p->positions, rows, p->picked);
-        select_kernel<<<blocks_for(count), THREADS, 0, p->stream>>>(p->source_position, p->picked, count, p->keys);
+        select_kernel<<<blocks_for(count), THREADS, 0, p->stream>>>(p->source_position, p->picked, count,
+                                                                    p->keys);
         sort(p, p->keys, p->picked, count, p->send_rows + sent);
         route->input_splits[to] = count;
         sent += count;
@@ -216,15 +218,17 @@ per_token *per_token_create(int64_t max_tokens, int64_t max_entries, int64_t cp_
     p->max_tokens = max_tokens;
     p->max_entries = max_entries;
     p->stream = stream;
-    int64_t **const lists[] = {&p->positions,      &p->local,          &p->owner,     &p->position,  &p->picked,
-                               &p->keys,           &p->sorted_keys,    &p->send_rows, &p->recv_rows, &p->source_owner,
-                               &p->source_position, &p->source_by_rank, &p->target_by_rank};
+    int64_t **const lists[] = {&p->positions,     &p->local,        &p->owner,           &p->position,
+                               &p->picked,        &p->keys,         &p->sorted_keys,     &p->send_rows,
+                               &p->recv_rows,     &p->source_owner, &p->source_position, &p->source_by_rank,
+                               &p->target_by_rank};
     const int64_t longest = (max_tokens > max_entries ? max_tokens : max_entries) + 1;
     const int64_t list_count = static_cast<int64_t>(sizeof lists / sizeof *lists);
     size_t select_bytes = 0, sort_bytes = 0;
-    cub::DeviceSelect::Flagged(nullptr, select_bytes, p->positions, p->mask, p->picked, p->number, longest, stream);
-    cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, p->keys, p->sorted_keys, p->picked, p->send_rows, longest, 0,
-                                    64, stream);
+    cub::DeviceSelect::Flagged(nullptr, select_bytes, p->positions, p->mask, p->picked, p->number, longest,
+                               stream);
+    cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, p->keys, p->sorted_keys, p->picked, p->send_rows,
+                                    longest, 0, 64, stream);
     p->scratch_bytes = select_bytes > sort_bytes ? select_bytes : sort_bytes;
     const size_t numbers = static_cast<size_t>(longest * list_count + max_entries + 1);
     if (cudaMalloc(&p->memory, numbers * sizeof *p->memory) != cudaSuccess ||
@@ -249,8 +253,8 @@ void per_token_free(per_token *p) {
     delete p;
 }
 
-cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, int64_t cp_rank, bool to_contiguous,
-                            per_token_route *route) {
+cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, int64_t cp_rank,
+                            bool to_contiguous, per_token_route *route) {
     p->failed = entries >= 1 && entries <= p->max_entries ? cudaSuccess : cudaErrorInvalidValue;
     /* each rank's share begins where the one before it ends: all have the same number of rows */
     int64_t rows = 0;
@@ -264,8 +268,8 @@ cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, in
         return p->failed;
     route->rows = rows;
     for (int64_t r = 0; r < p->ranks; r++)
-        own_kernel<<<blocks_for(rows), THREADS, 0, p->stream>>>(p->target_by_rank + r * rows, rows, r, p->owner,
-                                                                p->position);
+        own_kernel<<<blocks_for(rows), THREADS, 0, p->stream>>>(p->target_by_rank + r * rows, rows, r,
+                                                                p->owner, p->position);
     send_rows(p, p->source_by_rank + cp_rank * rows, route);
     recv_rows(p, cp_rank, route);
     route->send_rows = p->send_rows;
@@ -274,8 +278,8 @@ cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, in
     return p->failed;
 }
 
-cudaError_t per_token_gather(void *to, const void *from, const int64_t *rows, int64_t count, int64_t row_bytes,
-                             cudaStream_t stream) {
+cudaError_t per_token_gather(void *to, const void *from, const int64_t *rows, int64_t count,
+                             int64_t row_bytes, cudaStream_t stream) {
     if (count > 0)
         gather_kernel<<<static_cast<unsigned>(count), THREADS, 0, stream>>>(
             static_cast<uint64_t *>(to), static_cast<const uint64_t *>(from), rows, row_bytes / 8);

@@ -30,12 +30,12 @@ typedef struct per_token_route {
 } per_token_route;
 
 /* `cu` is on the device. Boundaries that the method refuses: cudaErrorInvalidValue. */
-cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, int64_t cp_rank, bool to_contiguous,
-                            per_token_route *route);
+cudaError_t per_token_build(per_token *p, const int64_t *cu, int64_t entries, int64_t cp_rank,
+                            bool to_contiguous, per_token_route *route);
 
 /* index_select, and its counterpart; row_bytes a multiple of 8. */
-cudaError_t per_token_gather(void *to, const void *from, const int64_t *rows, int64_t count, int64_t row_bytes,
-                             cudaStream_t stream);
+cudaError_t per_token_gather(void *to, const void *from, const int64_t *rows, int64_t count,
+                             int64_t row_bytes, cudaStream_t stream);
 cudaError_t per_token_put(void *to, const void *from, const int64_t *rows, int64_t count, int64_t row_bytes,
                           cudaStream_t stream);
 

@@ -22,8 +22,8 @@ typedef struct line {
     int64_t rows;  /* of one rank */
     int64_t width; /* elements of a row */
     int64_t cp;
-    int64_t sequences; /* 0: does not matter */
-    double time_us;    /* 0: not measured */
+    int64_t sequences;   /* 0: does not matter */
+    double time_us;      /* 0: not measured */
     double algbw, busbw; /* GB/s */
     int64_t wrong;
 } line;

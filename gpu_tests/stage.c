@@ -33,9 +33,8 @@ static ncclResult_t settled(ncclComm_t comm, ncclResult_t result, int64_t timeou
 
 bool stage_nccl(const stage *s, ncclResult_t result, const char *what, const char *file, int line_number) {
     result = settled(s->comm, result, s->timeout_ms);
-    return result == ncclSuccess ||
-           stage_fail(s, "%s:%d: %s: %s; %s", file, line_number, what, ncclGetErrorString(result),
-                      ncclGetLastError(s->comm));
+    return result == ncclSuccess || stage_fail(s, "%s:%d: %s: %s; %s", file, line_number, what,
+                                               ncclGetErrorString(result), ncclGetLastError(s->comm));
 }
 
 bool stage_cpr(const stage *s, cpr_status status, const cpr_error *error, const char *what) {
@@ -43,8 +42,8 @@ bool stage_cpr(const stage *s, cpr_status status, const cpr_error *error, const 
         return true;
     char text[300];
     cpr_error_format(error, text, sizeof text);
-    return stage_fail(s, "%s: %s (index %" PRId64 ", got %" PRId64 ", wanted %" PRId64 ")", what, text, error->index,
-                      error->got, error->wanted);
+    return stage_fail(s, "%s: %s (index %" PRId64 ", got %" PRId64 ", wanted %" PRId64 ")", what, text,
+                      error->index, error->got, error->wanted);
 }
 
 bool stage_open_simulated(stage *s, int64_t ranks) {
@@ -88,7 +87,8 @@ bool stage_split(const stage *whole, int color, stage *part) {
     if (color < 0)
         return true;
     int rank, ranks;
-    if (!NCCL_TRY(part, ncclCommUserRank(part->comm, &rank)) || !NCCL_TRY(part, ncclCommCount(part->comm, &ranks)) ||
+    if (!NCCL_TRY(part, ncclCommUserRank(part->comm, &rank)) ||
+        !NCCL_TRY(part, ncclCommCount(part->comm, &ranks)) ||
         !CUDA_TRY(part, cudaStreamCreateWithFlags(&part->stream, cudaStreamNonBlocking)))
         return false;
     part->first = rank;
@@ -126,7 +126,8 @@ static bool reduce(const stage *s, void *value, size_t size, ncclDataType_t type
     if (!s->real)
         return true;
     void *memory = stage_allocate(s, size);
-    const bool good = memory && CUDA_TRY(s, cudaMemcpyAsync(memory, value, size, cudaMemcpyHostToDevice, s->stream)) &&
+    const bool good = memory &&
+                      CUDA_TRY(s, cudaMemcpyAsync(memory, value, size, cudaMemcpyHostToDevice, s->stream)) &&
                       NCCL_TRY(s, ncclAllReduce(memory, memory, 1, type, operation, s->comm, s->stream)) &&
                       stage_wait(s) && CUDA_TRY(s, cudaMemcpy(value, memory, size, cudaMemcpyDeviceToHost));
     cudaFree(memory);

@@ -48,9 +48,9 @@ static bool is_read(const char *name) {
 }
 
 static bool is_allocation(const char *name) {
-    static const char *const parts[] = {"Malloc",      "MemAlloc",       "MemFree",  "HostAlloc", "MallocHost",
-                                        "HostRegister", "HostUnregister", "MemCreate", "MemMap",   "MemUnmap",
-                                        "MemRelease",  "cudaFree"};
+    static const char *const parts[] = {"Malloc",     "MemAlloc",     "MemFree",        "HostAlloc",
+                                        "MallocHost", "HostRegister", "HostUnregister", "MemCreate",
+                                        "MemMap",     "MemUnmap",     "MemRelease",     "cudaFree"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (has(name, parts[i]))
             return true;
@@ -61,7 +61,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data) {
+static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                             const void *data) {
     (void)unused, (void)id;
     const CUpti_CallbackData *call = data;
     sync_count *count = counter.count;

@@ -19,8 +19,9 @@ typedef struct vectors {
 static bool open_vectors(vectors *v, const stage *s, int64_t rows) {
     const size_t row_bytes = COLUMNS * sizeof(uint64_t);
     v->sums = stage_allocate(s, 3 * sizeof *v->sums);
-    return v->sums && payload_make(&v->x, s, rows, row_bytes, 0) && payload_make(&v->ax, s, rows, row_bytes, 0) &&
-           payload_make(&v->y, s, rows, row_bytes, 0) && payload_make(&v->aty, s, rows, row_bytes, 0);
+    return v->sums && payload_make(&v->x, s, rows, row_bytes, 0) &&
+           payload_make(&v->ax, s, rows, row_bytes, 0) && payload_make(&v->y, s, rows, row_bytes, 0) &&
+           payload_make(&v->aty, s, rows, row_bytes, 0);
 }
 
 static void close_vectors(vectors *v) {
@@ -49,24 +50,28 @@ static bool judge_sums(const vectors *v, const stage *s, const char *name) {
             return false;
     s->report->cases++;
     if (sums[0] != sums[1])
-        return stage_fail(s, "%s, P = %" PRId64 ": <A x, y> = %" PRIu64 ", but <x, A^T y> = %" PRIu64, name, s->cp_size,
-                          sums[0], sums[1]);
+        return stage_fail(s, "%s, P = %" PRId64 ": <A x, y> = %" PRIu64 ", but <x, A^T y> = %" PRIu64, name,
+                          s->cp_size, sums[0], sums[1]);
     /* An A that moved nothing would pass the above. */
     if (s->cp_size > 1 && sums[0] == sums[2])
         return stage_fail(s, "%s, P = %" PRId64 ": <A x, y> = <x, y>: nothing was moved", name, s->cp_size);
     return true;
 }
 
-static bool judge_adjoint(const stage *s, const pack *p, cpr_layout source, cpr_layout target, uint64_t seed) {
+static bool judge_adjoint(const stage *s, const pack *p, cpr_layout source, cpr_layout target,
+                          uint64_t seed) {
     const int64_t rows = pack_tokens(p) / s->cp_size, numbers = rows * COLUMNS;
     conversion c;
     vectors v = {0};
     stage_step(s, "adjoint of %s -> %s, %s", cpr_layout_name(source), cpr_layout_name(target), p->name);
-    bool good = conversion_open(&c, s, p, source, target, COLUMNS * sizeof(uint64_t)) && open_vectors(&v, s, rows) &&
+    bool good = conversion_open(&c, s, p, source, target, COLUMNS * sizeof(uint64_t)) &&
+                open_vectors(&v, s, rows) &&
                 CUDA_TRY(s, cudaMemsetAsync(v.sums, 0, 3 * sizeof *v.sums, s->stream));
     for (int64_t i = 0; good && i < s->count; i++)
-        good = CUDA_TRY(s, gpu_random(v.x.rows[i], numbers, seed + (uint64_t)(2 * (s->first + i)), s->stream)) &&
-               CUDA_TRY(s, gpu_random(v.y.rows[i], numbers, seed + (uint64_t)(2 * (s->first + i) + 1), s->stream));
+        good =
+            CUDA_TRY(s, gpu_random(v.x.rows[i], numbers, seed + (uint64_t)(2 * (s->first + i)), s->stream)) &&
+            CUDA_TRY(s,
+                     gpu_random(v.y.rows[i], numbers, seed + (uint64_t)(2 * (s->first + i) + 1), s->stream));
     good = good && conversion_run(&c, CPR_FORWARD, v.x.rows, v.ax.rows) &&
            conversion_run(&c, CPR_BACKWARD, v.y.rows, v.aty.rows) && multiply(&v, s, numbers) &&
            judge_sums(&v, s, p->name);

@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_BATCHES = 40, QUICK_MICRO_BATCHES = 6, SEQUENCES = 12, CHUNKS = 96, MOST_SIZES = 8, ROW_BYTES = 40 };
+enum {
+    MICRO_BATCHES = 40,
+    QUICK_MICRO_BATCHES = 6,
+    SEQUENCES = 12,
+    CHUNKS = 96,
+    MOST_SIZES = 8,
+    ROW_BYTES = 40
+};
 
 typedef struct world {
     const stage *whole;
@@ -73,7 +80,8 @@ static void rewrite_boundaries(world *w) {
     w->generation++;
 }
 
-static cpr_lookup lookup_of(const world *w, const stage *part, cpr_layout source, cpr_layout target, cpr_guard guard) {
+static cpr_lookup lookup_of(const world *w, const stage *part, cpr_layout source, cpr_layout target,
+                            cpr_guard guard) {
     return (cpr_lookup){
         .tensor = {.handle = 1,
                    .storage = 1,
@@ -90,7 +98,8 @@ static cpr_lookup lookup_of(const world *w, const stage *part, cpr_layout source
 }
 
 /* From the cache; for a group of one, where there is nothing to exchange, made by hand. */
-static bool get_route(world *w, const stage *part, cpr_guard guard, const cpr_route **cached, cpr_route **made) {
+static bool get_route(world *w, const stage *part, cpr_guard guard, const cpr_route **cached,
+                      cpr_route **made) {
     const cpr_lookup lookup = lookup_of(w, part, CPR_ZIGZAG, CPR_CONTIGUOUS, guard);
     cpr_error error;
     bool hit;
@@ -110,8 +119,10 @@ static bool convert_with(const stage *part, const cpr_route *route, pack *p, uin
         cpr_error error;
         cpr_cuda_exchange_free(t.conversion.exchange);
         t.conversion.exchange = NULL;
-        good = stage_cpr(part, cpr_cuda_exchange_create(part->group, route, ROW_BYTES, NULL, &t.conversion.exchange, &error),
-                         &error, "cpr_cuda_exchange_create with the cache's route");
+        good = stage_cpr(
+            part,
+            cpr_cuda_exchange_create(part->group, route, ROW_BYTES, NULL, &t.conversion.exchange, &error),
+            &error, "cpr_cuda_exchange_create with the cache's route");
     }
     good = good && trip_paint(&t, salt) && trip_forward(&t) && trip_backward(&t) && trip_judge(&t, salt);
     trip_close(&t);
@@ -126,8 +137,9 @@ static bool play_micro_batch(world *w, int64_t number) {
     stage_step(w->whole, "micro-batch %" PRId64 " with cp_size %" PRId64, number, part->cp_size);
     const cpr_route *cached = NULL;
     cpr_route *made = NULL;
-    const bool good = get_route(w, part, number % 2 ? CPR_GUARD_VERSION : CPR_GUARD_CONTENT, &cached, &made) &&
-                      convert_with(part, cached ? cached : made, w->pack, (uint64_t)number);
+    const bool good =
+        get_route(w, part, number % 2 ? CPR_GUARD_VERSION : CPR_GUARD_CONTENT, &cached, &made) &&
+        convert_with(part, cached ? cached : made, w->pack, (uint64_t)number);
     cpr_route_release(cached);
     cpr_route_free(made);
     return good;
@@ -146,14 +158,15 @@ static bool stale_is_refused(world *w) {
     const int64_t culprit = stage_culprit(s);
     cpr_cuda_exchange *exchange = NULL;
     cpr_error error;
-    const cpr_status status =
-        cpr_cuda_exchange_create(s->group, s->first == culprit ? stale : right, ROW_BYTES, NULL, &exchange, &error);
+    const cpr_status status = cpr_cuda_exchange_create(s->group, s->first == culprit ? stale : right,
+                                                       ROW_BYTES, NULL, &exchange, &error);
     cpr_route_free(stale);
     cpr_route_free(right);
     cpr_cuda_exchange_free(exchange);
     return (status == CPR_DIVERGENT_METADATA && error.index == culprit) ||
-           stage_fail(s, "a stale route on rank %" PRId64 " of %" PRId64 ": %s, index %" PRId64
-                         "; wanted divergent_metadata with its rank",
+           stage_fail(s,
+                      "a stale route on rank %" PRId64 " of %" PRId64 ": %s, index %" PRId64
+                      "; wanted divergent_metadata with its rank",
                       culprit, s->cp_size, cpr_status_name(status), error.index);
 }
 
@@ -161,9 +174,10 @@ bool test_dynamic_cp(stage *s) {
     world w = {.whole = s, .pack = malloc(sizeof *w.pack), .random = s->options->seed};
     cpr_error error;
     const cpr_cache_options cache_options = {.max_entries = 8};
-    bool good = (w.pack || stage_fail(s, "no memory for a pack")) &&
-                stage_cpr(s, cpr_cache_create(&cache_options, NULL, &w.cache, &error), &error, "cpr_cache_create") &&
-                open_parts(&w);
+    bool good =
+        (w.pack || stage_fail(s, "no memory for a pack")) &&
+        stage_cpr(s, cpr_cache_create(&cache_options, NULL, &w.cache, &error), &error, "cpr_cache_create") &&
+        open_parts(&w);
     const int64_t batches = s->options->quick ? QUICK_MICRO_BATCHES : MICRO_BATCHES;
     for (int64_t number = 0; good && number < batches; number++)
         good = play_micro_batch(&w, number);

@@ -15,7 +15,8 @@ typedef struct layers {
 } layers;
 
 static bool enqueue_layers(layers *l) {
-    return trip_forward(&l->there) && trip_forward(&l->back) && trip_backward(&l->back) && trip_backward(&l->there);
+    return trip_forward(&l->there) && trip_forward(&l->back) && trip_backward(&l->back) &&
+           trip_backward(&l->there);
 }
 
 static bool capture(layers *l, const stage *s) {
@@ -40,7 +41,8 @@ bool test_graph(stage *s) {
         return stage_fail(s, "no memory for a pack");
     pack_make(PACK_RAGGED, s->cp_size, p);
     layers l = {0};
-    const trip_plan there = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, 96, 0}, back = {p, CPR_CONTIGUOUS, CPR_ZIGZAG, 80, 0};
+    const trip_plan there = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, 96, 0},
+                    back = {p, CPR_CONTIGUOUS, CPR_ZIGZAG, 80, 0};
     bool good = trip_open(&l.there, s, &there) && trip_open(&l.back, s, &back) && trip_paint(&l.there, 77) &&
                 trip_paint(&l.back, 78) && enqueue_layers(&l) && stage_wait(s) && capture(&l, s);
     for (uint64_t salt = 1; good && salt <= REPLAYS; salt++)

@@ -89,7 +89,8 @@ static cpr_status move_shards(cpr_cuda_simulation *simulation, int64_t ranks, si
         result = copy_shards(&from, sources, ranks, row_bytes, cudaMemcpyHostToDevice);
     cpr_status status = CPR_OK;
     if (result == cudaSuccess)
-        status = cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)from.rows, to.rows, NULL, error);
+        status = cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)from.rows, to.rows,
+                                         NULL, error);
     if (result == cudaSuccess)
         result = cudaDeviceSynchronize();
     if (result == cudaSuccess && status == CPR_OK)
@@ -100,8 +101,8 @@ static cpr_status move_shards(cpr_cuda_simulation *simulation, int64_t ranks, si
 }
 
 static cpr_status exchange_on_gpu(const cpr_route *const *routes, int64_t ranks, size_t row_bytes,
-                                  const cpr_shard *sources, cpr_shard *targets, const cpr_allocator *allocator,
-                                  cpr_error *error) {
+                                  const cpr_shard *sources, cpr_shard *targets,
+                                  const cpr_allocator *allocator, cpr_error *error) {
     cpr_error unused;
     if (!error)
         error = &unused;
@@ -116,7 +117,8 @@ static cpr_status exchange_on_gpu(const cpr_route *const *routes, int64_t ranks,
     return error->status;
 }
 
-static bool judge_case(const stage *s, const char *law_id, void (*judge)(const route_case *, const route_engine *, verdict *),
+static bool judge_case(const stage *s, const char *law_id,
+                       void (*judge)(const route_case *, const route_engine *, verdict *),
                        const route_case *c, const engine_under_test *engine, const char *name) {
     verdict v = {.outcome = LAW_PASSED};
     stage_step(s, "law %s, case %s, P = %" PRId64, law_id, name, c->geometry.cp_size);

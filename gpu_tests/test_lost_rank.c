@@ -29,7 +29,8 @@ static bool open_good_trip(stage *s, pack **p, trip *t, int64_t tokens, size_t r
     if (!fault_pack(s, tokens, *p))
         return false;
     const trip_plan plan = {*p, CPR_ZIGZAG, CPR_CONTIGUOUS, row_bytes, 0};
-    return trip_open(t, s, &plan) && trip_paint(t, 1) && trip_forward(t) && trip_backward(t) && trip_judge(t, 1);
+    return trip_open(t, s, &plan) && trip_paint(t, 1) && trip_forward(t) && trip_backward(t) &&
+           trip_judge(t, 1);
 }
 
 static void die(int unused) {

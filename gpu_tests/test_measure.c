@@ -12,7 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 4096, ELEMENT_BYTES = 2, ROW_BYTES = WIDTH * ELEMENT_BYTES, BATCHES = 9, RUNS = 20, WARM_UP = 5, SETS = 4 };
+enum {
+    WIDTH = 4096,
+    ELEMENT_BYTES = 2,
+    ROW_BYTES = WIDTH * ELEMENT_BYTES,
+    BATCHES = 9,
+    RUNS = 20,
+    WARM_UP = 5,
+    SETS = 4
+};
 
 static const int64_t token_counts[] = {8192, 16384, 65536};
 static const int64_t sequence_counts[] = {8, 64, 1024};
@@ -56,7 +64,8 @@ static bool bare_all_to_all(const subject *m, int set) {
     if (!NCCL_TRY(s, ncclGroupStart()))
         return false;
     for (int64_t peer = 0; peer < s->cp_size; peer++) {
-        const size_t out = (size_t)m->send_splits[peer] * ROW_BYTES, in = (size_t)m->recv_splits[peer] * ROW_BYTES;
+        const size_t out = (size_t)m->send_splits[peer] * ROW_BYTES,
+                     in = (size_t)m->recv_splits[peer] * ROW_BYTES;
         if ((out && !NCCL_TRY(s, ncclSend(from, out, ncclUint8, (int)peer, s->comm, s->stream))) ||
             (in && !NCCL_TRY(s, ncclRecv(to, in, ncclUint8, (int)peer, s->comm, s->stream))))
             return false;
@@ -75,8 +84,8 @@ static bool copy(const subject *m, int set) {
 static bool pack_alone(const subject *m, int set) {
     cpr_error error;
     return stage_cpr(m->stage,
-                     cpr_cuda_pack(m->conversion.exchange, CPR_BACKWARD, m->from[set].rows[0], m->to[set].rows[0],
-                                   m->stage->stream, &error),
+                     cpr_cuda_pack(m->conversion.exchange, CPR_BACKWARD, m->from[set].rows[0],
+                                   m->to[set].rows[0], m->stage->stream, &error),
                      &error, "cpr_cuda_pack");
 }
 
@@ -84,8 +93,8 @@ static bool pack_alone(const subject *m, int set) {
 static bool scatter_alone(const subject *m, int set) {
     cpr_error error;
     return stage_cpr(m->stage,
-                     cpr_cuda_scatter(m->conversion.exchange, CPR_FORWARD, m->from[set].rows[0], m->to[set].rows[0],
-                                      m->stage->stream, &error),
+                     cpr_cuda_scatter(m->conversion.exchange, CPR_FORWARD, m->from[set].rows[0],
+                                      m->to[set].rows[0], m->stage->stream, &error),
                      &error, "cpr_cuda_scatter");
 }
 
@@ -182,11 +191,14 @@ static bool open_subject(subject *m, stage *s, pack *p) {
     if (!conversion_open(&m->conversion, s, p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES))
         return false;
     const cpr_route *route = m->conversion.routes[s->first];
-    if (!stage_cpr(s, cpr_route_splits(route, CPR_SEND, m->send_splits, s->cp_size, &error), &error, "splits") ||
-        !stage_cpr(s, cpr_route_splits(route, CPR_RECV, m->recv_splits, s->cp_size, &error), &error, "splits"))
+    if (!stage_cpr(s, cpr_route_splits(route, CPR_SEND, m->send_splits, s->cp_size, &error), &error,
+                   "splits") ||
+        !stage_cpr(s, cpr_route_splits(route, CPR_RECV, m->recv_splits, s->cp_size, &error), &error,
+                   "splits"))
         return false;
     for (int set = 0; set < SETS; set++)
-        if (!payload_make(&m->from[set], s, m->rows, ROW_BYTES, 0) || !payload_make(&m->to[set], s, m->rows, ROW_BYTES, 0) ||
+        if (!payload_make(&m->from[set], s, m->rows, ROW_BYTES, 0) ||
+            !payload_make(&m->to[set], s, m->rows, ROW_BYTES, 0) ||
             !CUDA_TRY(s, gpu_random(m->from[set].rows[0], m->rows * ROW_BYTES / 8, (uint64_t)set, s->stream)))
             return false;
     return stage_wait(s);

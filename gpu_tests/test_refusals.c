@@ -34,7 +34,8 @@ static void close_scene(scene *c) {
     free(c->pack);
 }
 
-static cpr_error create_with(const scene *c, const cpr_route *route, size_t row_bytes, const cpr_allocator *allocator) {
+static cpr_error create_with(const scene *c, const cpr_route *route, size_t row_bytes,
+                             const cpr_allocator *allocator) {
     cpr_cuda_exchange *exchange = NULL;
     cpr_error error;
     cpr_cuda_exchange_create(c->stage->group, route, row_bytes, allocator, &exchange, &error);
@@ -60,15 +61,16 @@ static bool refuses_other_offsets(const scene *c) {
     const cpr_error error = create_with(c, c->am_culprit ? wrong : c->route, FAULT_ROW_BYTES, NULL);
     cpr_route_free(wrong);
     free(other);
-    return fault_is(s, "other offsets on one rank", &error, "divergent_metadata", c->culprit, ANYTHING, ANYTHING);
+    return fault_is(s, "other offsets on one rank", &error, "divergent_metadata", c->culprit, ANYTHING,
+                    ANYTHING);
 }
 
 static bool refuses_other_width(const scene *c) {
     stage_step(c->stage, "rows of another width on one rank");
     const size_t right = FAULT_ROW_BYTES, wrong = 2 * FAULT_ROW_BYTES;
     const cpr_error error = create_with(c, c->route, c->am_culprit ? wrong : right, NULL);
-    return fault_is(c->stage, "rows of another width on one rank", &error, "divergent_metadata", c->culprit, ANYTHING,
-                    ANYTHING);
+    return fault_is(c->stage, "rows of another width on one rank", &error, "divergent_metadata", c->culprit,
+                    ANYTHING, ANYTHING);
 }
 
 /* The message to rank 0 has a row too many. */
@@ -86,13 +88,14 @@ static bool refuses_wrong_splits(const scene *c) {
     damaged.send.rows++;
     int64_t splits[MAX_RANKS];
     cpr_error error;
-    bool good = stage_cpr(s, cpr_route_splits(c->route, CPR_SEND, splits, s->cp_size, &error), &error, "splits");
+    bool good =
+        stage_cpr(s, cpr_route_splits(c->route, CPR_SEND, splits, s->cp_size, &error), &error, "splits");
     int64_t right = c->am_culprit ? splits[0] : 0; /* known to the culprit alone */
     good = good && stage_sum(s, &right);
     error = create_with(c, c->am_culprit ? &damaged : c->route, FAULT_ROW_BYTES, NULL);
     free(runs);
-    return good && fault_is(s, "wrong split sizes on one rank", &error, "split_mismatch", c->culprit * s->cp_size,
-                            right + 1, right);
+    return good && fault_is(s, "wrong split sizes on one rank", &error, "split_mismatch",
+                            c->culprit * s->cp_size, right + 1, right);
 }
 
 static bool refuses_no_route(const scene *c) {
@@ -111,7 +114,8 @@ static bool refuses_foreign_rank(const scene *c) {
     cpr_route_free(foreign);
     if (c->am_culprit)
         return fault_is(s, "the route of another rank", &error, "bad_rank", c->culprit, 0, c->culprit);
-    return error.status != CPR_OK || stage_fail(s, "the route of another rank was taken on rank %" PRId64, c->culprit);
+    return error.status != CPR_OK ||
+           stage_fail(s, "the route of another rank was taken on rank %" PRId64, c->culprit);
 }
 
 /* Refused on this rank alone, before anything is enqueued: no other rank is waiting. */
@@ -124,7 +128,8 @@ static bool refuses_overlap(const scene *c) {
     bool good = trip_open(&t, s, &plan);
     if (good) {
         char *rows = t.start.rows[0];
-        cpr_cuda_exchange_run(t.conversion.exchange, CPR_FORWARD, rows, rows + FAULT_ROW_BYTES, s->stream, &error);
+        cpr_cuda_exchange_run(t.conversion.exchange, CPR_FORWARD, rows, rows + FAULT_ROW_BYTES, s->stream,
+                              &error);
         good = fault_is(s, "overlap", &error, "bad_row", -1, ANYTHING, ANYTHING) && trip_paint(&t, 5) &&
                trip_forward(&t) && trip_backward(&t) && trip_judge(&t, 5);
     }
@@ -133,8 +138,9 @@ static bool refuses_overlap(const scene *c) {
 }
 
 bool test_refusals(stage *s) {
-    static bool (*const refusals[])(const scene *) = {refuses_other_offsets, refuses_other_width,  refuses_wrong_splits,
-                                                      refuses_no_route,      refuses_foreign_rank, refuses_overlap};
+    static bool (*const refusals[])(const scene *) = {refuses_other_offsets, refuses_other_width,
+                                                      refuses_wrong_splits,  refuses_no_route,
+                                                      refuses_foreign_rank,  refuses_overlap};
     scene c;
     bool good = open_scene(&c, s) && works(&c, 1);
     for (size_t i = 0; good && i < sizeof refusals / sizeof *refusals; i++)
@@ -165,12 +171,13 @@ bool test_no_memory(stage *s) {
         else if (c.am_culprit)
             good = fault_is(s, "no memory", &error, "no_memory", ANYTHING, ANYTHING, ANYTHING);
         else
-            good = fault_is(s, "no memory on another rank", &error, "peer_failed", c.culprit, CPR_NO_MEMORY, ANYTHING);
+            good = fault_is(s, "no memory on another rank", &error, "peer_failed", c.culprit, CPR_NO_MEMORY,
+                            ANYTHING);
         good = good && works(&c, k);
     }
     if (good && (!succeeded || attempts < 2))
-        good = stage_fail(s, "%" PRId64 " attempts, the last %s: the culprit's allocations were not reached", attempts,
-                          succeeded ? "good" : "bad");
+        good = stage_fail(s, "%" PRId64 " attempts, the last %s: the culprit's allocations were not reached",
+                          attempts, succeeded ? "good" : "bad");
     close_scene(&c);
     return good;
 }
@@ -211,7 +218,8 @@ bool test_device_memory(stage *s) {
         good = error.status == CPR_CUDA_ERROR || error.status == CPR_NO_MEMORY ||
                stage_fail(s, "no device memory on this rank: %s", cpr_status_name(error.status));
     else if (good)
-        good = error.status != CPR_OK || stage_fail(s, "no device memory on rank %" PRId64 ", and nothing told", c.culprit);
+        good = error.status != CPR_OK ||
+               stage_fail(s, "no device memory on rank %" PRId64 ", and nothing told", c.culprit);
     close_scene(&c);
     return good;
 }

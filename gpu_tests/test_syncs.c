@@ -47,7 +47,8 @@ static bool per_token_open(loop *l) {
         if (!l->recv_rows[i])
             return false;
     }
-    return l->cu && payload_make(&l->sent, s, rows, ROW_BYTES, 0) && payload_make(&l->received, s, rows, ROW_BYTES, 0);
+    return l->cu && payload_make(&l->sent, s, rows, ROW_BYTES, 0) &&
+           payload_make(&l->received, s, rows, ROW_BYTES, 0);
 }
 
 static void per_token_close(loop *l) {
@@ -73,8 +74,8 @@ static bool copy_messages(const loop *l) {
             if (rows != l->routes[to].output_splits[from])
                 return stage_fail(s, "the per-token method's split sizes do not fit");
             if (!CUDA_TRY(s, cudaMemcpyAsync(bytes_at(l->received.rows[to], received[to]),
-                                             bytes_at(l->sent.rows[from], sent[from]), (size_t)rows * ROW_BYTES,
-                                             cudaMemcpyDeviceToDevice, s->stream)))
+                                             bytes_at(l->sent.rows[from], sent[from]),
+                                             (size_t)rows * ROW_BYTES, cudaMemcpyDeviceToDevice, s->stream)))
                 return false;
             sent[from] += rows;
             received[to] += rows;
@@ -93,8 +94,8 @@ static bool send_messages(const loop *l) {
                      in = (size_t)route->output_splits[peer] * ROW_BYTES;
         if ((out && !NCCL_TRY(s, ncclSend(bytes_at(l->sent.rows[0], sent), out, ncclUint8, (int)peer, s->comm,
                                           s->stream))) ||
-            (in && !NCCL_TRY(s, ncclRecv(bytes_at(l->received.rows[0], received), in, ncclUint8, (int)peer, s->comm,
-                                         s->stream))))
+            (in && !NCCL_TRY(s, ncclRecv(bytes_at(l->received.rows[0], received), in, ncclUint8, (int)peer,
+                                         s->comm, s->stream))))
             return false;
         sent += route->input_splits[peer];
         received += route->output_splits[peer];
@@ -106,9 +107,11 @@ static bool per_token_convert(loop *l, bool to_contiguous, void *const *from, vo
     const stage *s = l->stage;
     for (int64_t i = 0; i < s->count; i++) {
         per_token_route *route = &l->routes[i];
-        if (!CUDA_TRY(s, per_token_build(l->method, l->cu, l->pack->entries, s->first + i, to_contiguous, route)) ||
-            !CUDA_TRY(s, cudaMemcpyAsync(l->recv_rows[i], route->recv_rows, (size_t)route->rows * sizeof(int64_t),
-                                         cudaMemcpyDeviceToDevice, s->stream)) ||
+        if (!CUDA_TRY(
+                s, per_token_build(l->method, l->cu, l->pack->entries, s->first + i, to_contiguous, route)) ||
+            !CUDA_TRY(s, cudaMemcpyAsync(l->recv_rows[i], route->recv_rows,
+                                         (size_t)route->rows * sizeof(int64_t), cudaMemcpyDeviceToDevice,
+                                         s->stream)) ||
             !CUDA_TRY(s, per_token_gather(l->sent.rows[i], from[i], route->send_rows, route->rows, ROW_BYTES,
                                           s->stream)))
             return false;
@@ -116,8 +119,8 @@ static bool per_token_convert(loop *l, bool to_contiguous, void *const *from, vo
     if (!(s->real ? send_messages(l) : copy_messages(l)))
         return false;
     for (int64_t i = 0; i < s->count; i++)
-        if (!CUDA_TRY(s, per_token_put(to[i], l->received.rows[i], l->recv_rows[i], l->routes[i].rows, ROW_BYTES,
-                                       s->stream)))
+        if (!CUDA_TRY(s, per_token_put(to[i], l->received.rows[i], l->recv_rows[i], l->routes[i].rows,
+                                       ROW_BYTES, s->stream)))
             return false;
     return true;
 }
@@ -146,7 +149,8 @@ static bool run_per_token(loop *l) {
  *============================================================================*/
 
 static bool forward_and_backward(loop *l) {
-    return trip_forward(&l->there) && trip_forward(&l->back) && trip_backward(&l->back) && trip_backward(&l->there);
+    return trip_forward(&l->there) && trip_forward(&l->back) && trip_backward(&l->back) &&
+           trip_backward(&l->there);
 }
 
 static bool run_cached(loop *l) {
@@ -213,24 +217,27 @@ static bool judge_counts(const loop *l) {
     const int64_t expected = l->per_token_conversions * s->count * (14 * s->cp_size + 1);
     report *r = s->report;
     if (!report_figure(r, "conversions", (double)l->run_conversions) ||
-        !report_figure(r, "waits in them", (double)run->waits) || !report_figure(r, "reads in them", (double)run->reads) ||
+        !report_figure(r, "waits in them", (double)run->waits) ||
+        !report_figure(r, "reads in them", (double)run->reads) ||
         !report_figure(r, "allocations in them", (double)run->allocations) ||
         !report_figure(r, "waits to make their exchanges", (double)l->create.waits) ||
         !report_figure(r, "us for one, wall clock", l->run_seconds / (double)l->run_conversions * 1e6) ||
         !report_figure(r, "per-token conversions", (double)l->per_token_conversions) ||
         !report_figure(r, "per-token ranks counted", (double)s->count) ||
         !report_figure(r, "per-token waits", (double)l->per_token.waits) ||
-        !report_figure(r, "us for one per-token conversion", l->per_token_seconds / (double)l->per_token_conversions * 1e6))
+        !report_figure(r, "us for one per-token conversion",
+                       l->per_token_seconds / (double)l->per_token_conversions * 1e6))
         return false;
     if (run->waits || run->reads || run->allocations)
         return stage_fail(s,
-                          "%" PRId64 " conversions made %" PRId64 " waits (last: %s), %" PRId64 " reads, %" PRId64
-                          " allocations (last: %s); wanted none",
+                          "%" PRId64 " conversions made %" PRId64 " waits (last: %s), %" PRId64
+                          " reads, %" PRId64 " allocations (last: %s); wanted none",
                           l->run_conversions, run->waits, run->waits ? run->last_wait : "-", run->reads,
                           run->allocations, run->allocations ? run->last_allocation : "-");
     if (l->per_token.waits < expected)
-        return stage_fail(s, "the per-token method waited %" PRId64 " times, which cannot be: it reads %" PRId64 " numbers",
-                          l->per_token.waits, expected);
+        return stage_fail(
+            s, "the per-token method waited %" PRId64 " times, which cannot be: it reads %" PRId64 " numbers",
+            l->per_token.waits, expected);
     return true;
 }
 

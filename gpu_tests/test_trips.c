@@ -68,13 +68,17 @@ bool test_widths(stage *s) {
         }
         /* simulated stages play this for every P: one line for each type is enough */
         if (good && (s->real || s->cp_size == 2))
-            good = tell(s, &plan, "widths 1 to this", types[type].name, (int64_t)(plan.row_bytes / types[type].bytes));
+            good = tell(s, &plan, "widths 1 to this", types[type].name,
+                        (int64_t)(plan.row_bytes / types[type].bytes));
     }
     for (size_t i = 0; good && i < sizeof odd_sizes / sizeof *odd_sizes; i += step)
-        for (size_t shift = 0; good && shift <= 15; shift += shift < 2 ? 1 : shift == 2 ? 2 : shift == 4 ? 4 : 7) {
+        for (size_t shift = 0; good && shift <= 15; shift += shift < 2    ? 1
+                                                             : shift == 2 ? 2
+                                                             : shift == 4 ? 4
+                                                                          : 7) {
             const bool swapped = (i + shift) % 2 == 1;
-            const trip_plan plan = {p, swapped ? CPR_CONTIGUOUS : CPR_ZIGZAG, swapped ? CPR_ZIGZAG : CPR_CONTIGUOUS,
-                                    odd_sizes[i], shift};
+            const trip_plan plan = {p, swapped ? CPR_CONTIGUOUS : CPR_ZIGZAG,
+                                    swapped ? CPR_ZIGZAG : CPR_CONTIGUOUS, odd_sizes[i], shift};
             good = trip_make(s, &plan, shift);
         }
     free(p);
@@ -88,7 +92,8 @@ bool test_packs(stage *s) {
         if (s->options->quick && kind == PACK_4096_SEQUENCES)
             continue;
         pack_make((pack_kind)kind, s->cp_size, p);
-        const trip_plan there = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, 512, 0}, back = {p, CPR_CONTIGUOUS, CPR_ZIGZAG, 34, 0};
+        const trip_plan there = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, 512, 0},
+                        back = {p, CPR_CONTIGUOUS, CPR_ZIGZAG, 34, 0};
         good = trip_make(s, &there, 1) && trip_make(s, &back, 2);
         if (good && (s->real || s->cp_size == 8))
             good = tell(s, &there, p->name, "int64", 64);
@@ -172,15 +177,16 @@ static bool is_found(trip *t, const damage *d) {
     stage there = *real;
     there.report = aside;
     t->stage = t->conversion.stage = t->start.stage = t->away.stage = t->home.stage = &there;
-    const bool missed = !(trip_paint(t, 1) && trip_forward(t) && damage_away(t, d) && trip_backward(t)) ||
-                        trip_judge(t, 1);
+    const bool missed =
+        !(trip_paint(t, 1) && trip_forward(t) && damage_away(t, d) && trip_backward(t)) || trip_judge(t, 1);
     t->stage = t->conversion.stage = t->start.stage = t->away.stage = t->home.stage = real;
     const int64_t wrong = aside->wrong, bytes = (int64_t)t->plan.row_bytes;
     /* found in the target and once more at home; a byte in 256 may be right by chance */
     const int64_t most = 2 * (d->row_a == d->row_b ? 1 : 2 * bytes), least = most - most / 8;
     const bool good = !missed && wrong >= least && wrong <= most;
     if (!good)
-        stage_fail(real, "%s: %" PRId64 " bytes were counted as wrong, should be %" PRId64 " to %" PRId64 "; %s",
+        stage_fail(real,
+                   "%s: %" PRId64 " bytes were counted as wrong, should be %" PRId64 " to %" PRId64 "; %s",
                    d->name, wrong, least, most, aside->reason);
     real->report->cases++;
     free(aside);

@@ -41,8 +41,8 @@ bool conversion_open(conversion *c, const stage *s, const pack *p, cpr_layout so
     cpr_error error;
     if (s->real) /* a rank without its route takes part too */
         return stage_cpr(s,
-                         cpr_cuda_exchange_create(s->group, c->routes[s->first], row_bytes, NULL, &c->exchange,
-                                                  &error),
+                         cpr_cuda_exchange_create(s->group, c->routes[s->first], row_bytes, NULL,
+                                                  &c->exchange, &error),
                          &error, "cpr_cuda_exchange_create") &&
                built;
     return built && stage_cpr(s,
@@ -63,12 +63,12 @@ bool conversion_run(const conversion *c, cpr_direction direction, void *const *f
     const stage *s = c->stage;
     cpr_error error;
     if (s->real)
-        return stage_cpr(s, cpr_cuda_exchange_run(c->exchange, direction, from[0], to[0], s->stream, &error), &error,
-                         "cpr_cuda_exchange_run");
-    return stage_cpr(s,
-                     cpr_cuda_simulation_run(c->simulation, direction, (const void *const *)from, to, s->stream,
-                                             &error),
-                     &error, "cpr_cuda_simulation_run");
+        return stage_cpr(s, cpr_cuda_exchange_run(c->exchange, direction, from[0], to[0], s->stream, &error),
+                         &error, "cpr_cuda_exchange_run");
+    return stage_cpr(
+        s,
+        cpr_cuda_simulation_run(c->simulation, direction, (const void *const *)from, to, s->stream, &error),
+        &error, "cpr_cuda_simulation_run");
 }
 
 /*==============================================================================
@@ -124,8 +124,9 @@ static bool upload_tokens(const trip *t, cpr_layout layout, int64_t *device) {
     for (int64_t i = 0; i < s->count; i++)
         oracle_tokens(&listed, layout, s->first + i, tokens + i * t->rows);
     /* From pageable memory: the copy has left `tokens` when the call returns. */
-    const bool good = CUDA_TRY(s, cudaMemcpyAsync(device, tokens, (size_t)(s->count * t->rows) * sizeof *tokens,
-                                                  cudaMemcpyHostToDevice, s->stream));
+    const bool good =
+        CUDA_TRY(s, cudaMemcpyAsync(device, tokens, (size_t)(s->count * t->rows) * sizeof *tokens,
+                                    cudaMemcpyHostToDevice, s->stream));
     free(tokens);
     return good;
 }
@@ -141,7 +142,8 @@ static bool open_buffers(trip *t) {
            payload_make(&t->start, s, t->rows, plan->row_bytes, plan->shift) &&
            payload_make(&t->away, s, t->rows, plan->row_bytes, plan->shift) &&
            payload_make(&t->home, s, t->rows, plan->row_bytes, plan->shift) &&
-           upload_tokens(t, plan->source, t->source_tokens) && upload_tokens(t, plan->target, t->target_tokens);
+           upload_tokens(t, plan->source, t->source_tokens) &&
+           upload_tokens(t, plan->target, t->target_tokens);
 }
 
 bool trip_open(trip *t, const stage *s, const trip_plan *plan) {
@@ -171,8 +173,8 @@ bool trip_paint(trip *t, uint64_t salt) {
     if (!payload_poison(&t->start) || !payload_poison(&t->away) || !payload_poison(&t->home))
         return false;
     for (int64_t i = 0; i < s->count; i++)
-        if (!CUDA_TRY(s, gpu_paint(t->start.rows[i], t->source_tokens + i * t->rows, t->rows, t->plan.row_bytes,
-                                   salt, s->stream)))
+        if (!CUDA_TRY(s, gpu_paint(t->start.rows[i], t->source_tokens + i * t->rows, t->rows,
+                                   t->plan.row_bytes, salt, s->stream)))
             return false;
     return true;
 }
@@ -191,10 +193,10 @@ static bool enqueue_checks(const trip *t, int64_t i, uint64_t salt) {
     for (int c = 0; c < COUNTS; c++)
         if (!CUDA_TRY(s, gpu_count_reset(&counts[c], s->stream)))
             return false;
-    return CUDA_TRY(s, gpu_check(t->away.rows[i], t->target_tokens + i * t->rows, t->rows, t->plan.row_bytes, salt,
-                                 &counts[AWAY], s->stream)) &&
-           CUDA_TRY(s, gpu_check(t->home.rows[i], t->source_tokens + i * t->rows, t->rows, t->plan.row_bytes, salt,
-                                 &counts[HOME], s->stream)) &&
+    return CUDA_TRY(s, gpu_check(t->away.rows[i], t->target_tokens + i * t->rows, t->rows, t->plan.row_bytes,
+                                 salt, &counts[AWAY], s->stream)) &&
+           CUDA_TRY(s, gpu_check(t->home.rows[i], t->source_tokens + i * t->rows, t->rows, t->plan.row_bytes,
+                                 salt, &counts[HOME], s->stream)) &&
            payload_check_guards(&t->start, i, &counts[AROUND]) &&
            payload_check_guards(&t->away, i, &counts[AROUND]) &&
            payload_check_guards(&t->home, i, &counts[AROUND]);
@@ -209,10 +211,10 @@ static bool judge_rank(const trip *t, int64_t i, const gpu_count *counts) {
             continue;
         s->report->wrong += (int64_t)counts[c].wrong;
         stage_fail(s,
-                   "%s: P = %" PRId64 ", %s -> %s, %" PRId64
-                   " rows of %zu bytes, shift %zu: rank %" PRId64 ": %llu bytes wrong %s, first in row %llu byte %llu",
-                   plan->pack->name, s->cp_size, cpr_layout_name(plan->source), cpr_layout_name(plan->target), t->rows,
-                   plan->row_bytes, plan->shift, s->first + i, counts[c].wrong, what[c],
+                   "%s: P = %" PRId64 ", %s -> %s, %" PRId64 " rows of %zu bytes, shift %zu: rank %" PRId64
+                   ": %llu bytes wrong %s, first in row %llu byte %llu",
+                   plan->pack->name, s->cp_size, cpr_layout_name(plan->source), cpr_layout_name(plan->target),
+                   t->rows, plan->row_bytes, plan->shift, s->first + i, counts[c].wrong, what[c],
                    counts[c].first / plan->row_bytes, counts[c].first % plan->row_bytes);
     }
     return counts[AWAY].wrong + counts[HOME].wrong + counts[AROUND].wrong == 0;
@@ -236,8 +238,8 @@ bool trip_judge(trip *t, uint64_t salt) {
 
 bool trip_make(const stage *s, const trip_plan *plan, uint64_t salt) {
     trip t;
-    const bool good = trip_open(&t, s, plan) && trip_paint(&t, salt) && trip_forward(&t) && trip_backward(&t) &&
-                      trip_judge(&t, salt);
+    const bool good = trip_open(&t, s, plan) && trip_paint(&t, salt) && trip_forward(&t) &&
+                      trip_backward(&t) && trip_judge(&t, salt);
     trip_close(&t);
     return good;
 }

@@ -57,7 +57,7 @@ typedef struct trip {
     const stage *stage;
     trip_plan plan;
     conversion conversion;
-    int64_t rows; /* of each rank */
+    int64_t rows;                           /* of each rank */
     int64_t *source_tokens, *target_tokens; /* on the device; of rank first, then the next ... */
     payload start, away, home;
     gpu_count *counts; /* on the device: three for each rank */
