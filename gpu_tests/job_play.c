@@ -104,8 +104,10 @@ void job_play(const job *j, const run_setup *setup, board *b, int64_t local_rank
         (j->real ? play_real(j, setup, &s, rank) : play_simulated(j, setup, &s)) &&
         r->state == RANK_RUNNING) {
         stage_step(&s, "frees what it has");
+        const bool lost =
+            s.group && cpr_cuda_group_aborted(s.group); /* and maybe the device's context with it */
         stage_close(&s);
-        if (CUDA_TRY(&s, cudaDeviceSynchronize()))
+        if (lost || CUDA_TRY(&s, cudaDeviceSynchronize()))
             r->state = RANK_PASSED;
     } else if (r->state == RANK_RUNNING)
         report_fail(r, "the test failed and told no reason, at: %s", r->step);

@@ -191,7 +191,10 @@ int main(int count, char **arguments) {
     machine *m = shared_memory(sizeof *m);
     if (!b || !m)
         return wrong_use("no memory");
-    probe_aside(m);
+    if (o.in_process)
+        probe(m);
+    else
+        probe_aside(m);
     if (o.gpus) {
         printf("%lld%s%s\n", (long long)m->gpus, m->gpus ? "" : " ", m->gpus ? "" : m->no_gpu);
         return EXIT_GOOD;
@@ -205,6 +208,8 @@ int main(int count, char **arguments) {
     if (o.json && setup.first_rank == 0 && !json)
         return wrong_use("the file of --json cannot be written");
     exit_code = run_all(&o, m, &setup, b, json, count, arguments);
+    if (o.in_process)
+        cudaDeviceReset(); /* what looks for leaks looks now */
     if (json && fclose(json) != 0)
         return wrong_use("the file of --json cannot be written");
     return exit_code;

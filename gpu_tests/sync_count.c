@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sync_count.h"
 
-#ifndef CPROUTE_HAVE_CUPTI
+#ifndef CPROUTE_CUPTI_LIBRARY
 
 const char *sync_count_open(void) {
     return "built without CUPTI, which counts the calls";
@@ -17,9 +17,29 @@ void sync_count_into(sync_count *count) {
 #else
 
 #include <cupti.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+/* CUPTI is loaded by who counts, and by nobody else. */
+static struct {
+    CUptiResult (*subscribe)(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *context);
+    CUptiResult (*unsubscribe)(CUpti_SubscriberHandle subscriber);
+    CUptiResult (*enable_domain)(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                 CUpti_CallbackDomain domain);
+} cupti;
+
+static const char *load_cupti(void) {
+    void *library = dlopen(CPROUTE_CUPTI_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return "CUPTI cannot be loaded, which counts the calls";
+    /* dlsym gives object pointers, which POSIX lets be those of functions */
+    *(void **)&cupti.subscribe = dlsym(library, "cuptiSubscribe");
+    *(void **)&cupti.unsubscribe = dlsym(library, "cuptiUnsubscribe");
+    *(void **)&cupti.enable_domain = dlsym(library, "cuptiEnableDomain");
+    return cupti.subscribe && cupti.unsubscribe && cupti.enable_domain ? NULL : "CUPTI lacks a function";
+}
 
 /* Runtime functions and the driver functions that they call are told of, both. A wait is counted in each: what is reported is the
  * larger of the two, so that neither hides the other. */
@@ -100,13 +120,16 @@ void sync_count_into(sync_count *count) {
 }
 
 const char *sync_count_open(void) {
+    const char *reason = load_cupti();
+    if (reason)
+        return reason;
     counter.count = NULL;
     counter.thread = pthread_self();
-    if (cuptiSubscribe(&counter.subscriber, on_call, NULL) != CUPTI_SUCCESS)
+    if (cupti.subscribe(&counter.subscriber, on_call, NULL) != CUPTI_SUCCESS)
         return "CUPTI takes no subscriber: a profiler or compute-sanitizer is at work";
-    if (cuptiEnableDomain(1, counter.subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS ||
-        cuptiEnableDomain(1, counter.subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) != CUPTI_SUCCESS) {
-        cuptiUnsubscribe(counter.subscriber);
+    if (cupti.enable_domain(1, counter.subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS ||
+        cupti.enable_domain(1, counter.subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) != CUPTI_SUCCESS) {
+        cupti.unsubscribe(counter.subscriber);
         return "CUPTI does not tell of calls";
     }
     return NULL;
@@ -114,7 +137,7 @@ const char *sync_count_open(void) {
 
 void sync_count_close(void) {
     sync_count_into(NULL);
-    cuptiUnsubscribe(counter.subscriber);
+    cupti.unsubscribe(counter.subscriber);
 }
 
 #endif

@@ -213,7 +213,7 @@ static void close_subject(subject *m) {
 }
 
 /* The conversion that is timed is right, at the size that it is timed at. */
-static bool is_right(stage *s, const pack *p) {
+static bool is_right(const stage *s, const pack *p) {
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
     return trip_make(s, &plan, 11);
 }
@@ -221,12 +221,43 @@ static bool is_right(stage *s, const pack *p) {
 static bool measure_all_ranks(subject *m) {
     enum { KINDS = sizeof conversions / sizeof *conversions };
     double medians[KINDS];
-    if (!time_kinds(m, conversions, KINDS, medians))
+    if (!is_right(m->stage, m->pack) || !time_kinds(m, conversions, KINDS, medians))
         return false;
     for (int k = 0; k < KINDS; k++)
         if (!stage_largest(m->stage, &medians[k]) || !tell(m, &conversions[k], medians[k]))
             return false;
     return true;
+}
+
+/* Scattered and packed again is what it was, at the size that is timed. No other rank takes part. */
+static bool kernels_are_inverse(const subject *m) {
+    const stage *s = m->stage;
+    const size_t bytes = (size_t)m->rows * sizeof(int64_t);
+    int64_t *numbers = malloc(bytes), *on_device = stage_allocate(s, bytes + sizeof(gpu_count));
+    gpu_count *wrong = (gpu_count *)(void *)(on_device + m->rows), found = {0};
+    bool good = numbers && on_device;
+    for (int64_t i = 0; good && i < m->rows; i++)
+        numbers[i] = i;
+    good = good &&
+           CUDA_TRY(s, cudaMemcpyAsync(on_device, numbers, bytes, cudaMemcpyHostToDevice, s->stream)) &&
+           CUDA_TRY(s, gpu_paint(m->from[0].rows[0], on_device, m->rows, ROW_BYTES, 5, s->stream)) &&
+           scatter_alone(m, 0) && CUDA_TRY(s, gpu_count_reset(wrong, s->stream));
+    cpr_error error;
+    good = good &&
+           stage_cpr(s,
+                     cpr_cuda_pack(m->conversion.exchange, CPR_BACKWARD, m->to[0].rows[0], m->to[1].rows[0],
+                                   s->stream, &error),
+                     &error, "cpr_cuda_pack") &&
+           CUDA_TRY(s, gpu_check(m->to[1].rows[0], on_device, m->rows, ROW_BYTES, 5, wrong, s->stream)) &&
+           stage_wait(s) && CUDA_TRY(s, cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost));
+    s->report->wrong += (int64_t)found.wrong;
+    s->report->cases++;
+    if (good && found.wrong)
+        good = stage_fail(s, "scattered and packed again, %llu bytes are wrong, first in row %llu",
+                          found.wrong, found.first / ROW_BYTES);
+    cudaFree(on_device);
+    free(numbers);
+    return good;
 }
 
 /* Ranks that share a GPU would disturb each other: rank 0 alone, while the others wait on the host. */
@@ -236,7 +267,7 @@ static bool measure_one_rank(subject *m) {
     bool good = true;
     stage_meet(m->stage);
     if (m->stage->first == 0) {
-        good = time_kinds(m, kernels, KINDS, medians);
+        good = kernels_are_inverse(m) && time_kinds(m, kernels, KINDS, medians);
         for (int k = 0; good && k < KINDS; k++)
             good = tell(m, &kernels[k], medians[k]);
     }
@@ -252,7 +283,7 @@ static bool measure(stage *s, bool (*measured)(subject *)) {
             pack_spread(token_counts[t], sequence_counts[q], s->cp_size, p);
             stage_step(s, "%" PRId64 " tokens, %s", token_counts[t], p->name);
             subject m = {0};
-            good = is_right(s, p) && open_subject(&m, s, p) && measured(&m);
+            good = open_subject(&m, s, p) && measured(&m);
             close_subject(&m);
         }
     free(p);
