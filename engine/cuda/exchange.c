@@ -238,6 +238,16 @@ static cpr_status note_end(const conversion *c, cpr_error *error) {
     return checked(c, result, error);
 }
 
+/* If it fails between fork and join, own rows still move, which no wait for the caller's stream would notice. */
+static cpr_status enqueue(const conversion *c, cpr_error *error) {
+    if (pack(c, error) != CPR_OK || all_to_all(c, error) != CPR_OK || scatter(c, error) != CPR_OK ||
+        note_end(c, error) != CPR_OK) {
+        cpr_cuda_group_drain(c->group, c->plan->beside);
+        return error->status;
+    }
+    return CPR_OK;
+}
+
 cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                                  void *target, cudaStream_t stream, cpr_error *error) {
     const conversion c = {exchange->group, &exchange->plan, direction, source, target, stream};
@@ -245,8 +255,7 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
     cpr_error *outcome = error != NULL ? error : &unwanted;
     if (cpr_cuda_group_usable(c.group, outcome) != CPR_OK ||
         cpr_cuda_plan_check_apart(c.plan, direction, source, target, outcome) != CPR_OK ||
-        pack(&c, outcome) != CPR_OK || all_to_all(&c, outcome) != CPR_OK || scatter(&c, outcome) != CPR_OK ||
-        note_end(&c, outcome) != CPR_OK) {
+        enqueue(&c, outcome) != CPR_OK) {
         return outcome->status;
     }
     return cpr_succeed(outcome);

@@ -120,6 +120,10 @@ static cudaError_t is_stream_done(void *stream) {
     return cudaStreamQuery(*(cudaStream_t *)stream);
 }
 
+void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream) {
+    await_end(group, is_stream_done, &stream);
+}
+
 cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error) {
     cpr_error unwanted;
     return cpr_cuda_group_await(group, is_stream_done, &stream, error != NULL ? error : &unwanted);

@@ -38,6 +38,9 @@ cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr
 typedef cudaError_t cpr_cuda_question(void *asked);
 cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked, cpr_error *error);
 
+/* After a failure: waits for the end of what `stream` holds, at most for the timeout. */
+void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);
+
 /*
  * Collective: are all ranks ready? Fails with what is wrong with any of them; with `own`, if that is an error; or as
  * cpr_cuda_group_wait does. `route` and row_bytes are read if `own` is CPR_OK and may then be NULL: no messages are spoken of.

@@ -16,11 +16,12 @@
  * cpr_cuda_group_create, which must be current in every call. Device pointers are marked so; all others are host
  * pointers. Thread-safety: one thread at a time per group, with all its exchanges, as NCCL wants it of a communicator.
  *
- * Status of their own, beside those of cproute.h:
- *   - cuda: the CUDA runtime refused: -1 | cudaError_t | 0
- *   - nccl: NCCL refused or reported an asynchronous error: -1 | ncclResult_t | 0
- *   - timeout: other ranks did not answer: -1 | milliseconds waited | the limit
- *   - peer_failed: another rank could not take part: first such rank | its status | 0
+ * Statuses of their own are cuda, nccl, timeout and peer_failed; cproute.h has their details. The first three abort the
+ * communicator (ncclCommAbort), so that what its ranks have enqueued comes to an end: it must then be neither used nor
+ * destroyed. No other error does.
+ *
+ * NCCL connects two ranks when they first talk, which is in cpr_cuda_group_create, and with a communicator that blocks it does so in a
+ * call that no timeout ends. Where a rank may be lost that early, make it with ncclConfig_t.blocking = 0; both kinds are taken.
  *
  * Sources: Megatron-LM pull requests 3282 and 5664 (pack, all-to-all, scatter; names of the NVTX ranges).
  */
@@ -49,9 +50,9 @@ typedef struct cpr_cuda_group_options {
 } cpr_cuda_group_options;
 
 /*
- * Collective. `comm` stays the caller's and must outlive the group; but after an error that says so (below) it has
- * been aborted by ncclCommAbort, and must be neither used nor destroyed. The caller frees *group with
- * cpr_cuda_group_free. Fails with no_memory, cuda, nccl, timeout, peer_failed.
+ * Collective. `comm` stays the caller's and must outlive the group. The caller frees *group with cpr_cuda_group_free.
+ * Fails with cuda, nccl, timeout; with no_memory, of which the others learn as peer_failed, but by their timeout if it was
+ * pinned memory; or with peer_failed.
  */
 CPR_API cpr_status cpr_cuda_group_create(ncclComm_t comm, const cpr_cuda_group_options *options,
                                          const cpr_allocator *allocator, cpr_cuda_group **group,
@@ -61,8 +62,9 @@ CPR_API cpr_status cpr_cuda_group_create(ncclComm_t comm, const cpr_cuda_group_o
 CPR_API void cpr_cuda_group_free(cpr_cuda_group *group);
 
 /*
- * Waits for what `stream` holds so far. A CUDA error, an asynchronous NCCL error or the timeout aborts the communicator, so that
- * the stream comes to its end, and is returned. This takes the place of cudaStreamSynchronize wherever a rank may be lost.
+ * Waits for what `stream` holds so far, at most for the timeout: it must be longer than what was enqueued takes. A CUDA error, an
+ * asynchronous NCCL error or the timeout aborts the communicator, so that the stream comes to its end, and is returned. This
+ * takes the place of cudaStreamSynchronize wherever a rank may be lost.
  */
 CPR_API cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error);
 
@@ -86,30 +88,34 @@ typedef struct cpr_cuda_exchange cpr_cuda_exchange;
 
 /*
  * Collective: every rank must enter, also one whose route was refused; it passes NULL, and all others learn of it. The route
- * is read and not kept. Rows have row_bytes > 0 bytes (overflow: -1 | 0 | 1, or if the bytes of a shard do not fit: -1 | rows |
- * most rows that fit). The caller frees *exchange with cpr_cuda_exchange_free.
+ * is trusted to hold together, as cpr_route_validate tells; it is read and not kept. The caller frees *exchange with
+ * cpr_cuda_exchange_free.
  *
- * What is wrong between ranks is found here, before a byte moves, and is the same error on every rank, except that a rank
- * with a fault of its own returns that:
- *   - peer_failed: rank | its status | 0. For a NULL route, its status is internal.
+ * What is wrong between ranks is found here, before a byte moves, and in this order. It is the same error on every rank, except
+ * that a rank with a fault of its own returns that, which the others have as peer_failed: internal (-1 | 0 | 0) for a NULL route,
+ * overflow (-1 | 0 | 1 for row_bytes 0; -1 | rows | most rows that fit), no_memory, cuda.
+ *   - peer_failed: first such rank | its status | 0
  *   - bad_rank: the route is not for this rank of the group: rank of the group | cp_rank of the route | rank of the group
- *   - divergent_metadata: digests or row_bytes differ: first rank that differs from rank 0 | its value | that of rank 0
+ *   - divergent_metadata: routes or row_bytes differ: first rank that differs from rank 0 | its digest, or row_bytes | that of
+ *     rank 0
  *   - split_mismatch: a * cp_size + b | rows that a sends to b | rows that b receives from a
- * These leave the group usable. cuda, nccl and timeout do not.
+ *   - divergent_metadata: the runs of a message differ: its receiver | digest of its runs | that of the sender's
  */
 CPR_API cpr_status cpr_cuda_exchange_create(cpr_cuda_group *group, const cpr_route *route, size_t row_bytes,
                                             const cpr_allocator *allocator, cpr_cuda_exchange **exchange,
                                             cpr_error *error);
 
-/* NULL is allowed. Waits for its runs to end. Not collective. */
+/* NULL is allowed. Waits for its runs to end, as cpr_cuda_group_wait does; graphs that captured it must not run any more. Not
+ * collective. */
 CPR_API void cpr_cuda_exchange_free(cpr_cuda_exchange *exchange);
 
 /*
  * Collective: enqueues the conversion of `source` into `target` (device pointers; as many rows as the route has on that side) on
  * `stream`, and returns. Pack, grouped send/recv with every rank, scatter; a side that is an identity is neither packed nor
- * scattered but sent and received in place, and rows that stay are copied once. No host-device synchronisation, no
- * allocation. Both must be aligned to row_bytes' largest power of two up to 16 for full speed; any alignment works.
- * Source and target must not overlap (bad_row: -1 | 0 | 0). NVTX domain "cproute", ranges "pack", "all_to_all", "scatter".
+ * scattered but sent and received in place, and rows that stay are copied once, beside the exchange. No host-device
+ * synchronisation, no allocation. Both must be aligned to row_bytes' largest power of two up to 16 for full speed; any alignment
+ * works. Source and target must not overlap (bad_row: -1 | 0 | 0). NVTX domain "cproute", ranges "pack", "all_to_all", "scatter";
+ * cpr_cuda_exchange_create has "build".
  */
 CPR_API cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction direction,
                                          const void *source, void *target, cudaStream_t stream,
