@@ -174,7 +174,7 @@ def afl_built():
 
 
 def scripts_tested():
-    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_install_deps"], cwd=tree.path("ci"))
+    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_install_deps", "test_gpu"], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 

@@ -61,18 +61,15 @@ def outcome(job):
 def tests(results):
     """A row a test: cases judged in each run."""
     runs = results["runs"]
-    names = list(dict.fromkeys(job["name"].split("/")[1] for run in runs for job in run["jobs"]))
+    meanings = {job["name"].split("/")[1]: job["meaning"] for run in runs for job in run["jobs"]}
     rows = []
-    for name in names:
+    for name in meanings:
         simulated = [job for run in runs[:1] for job in run["jobs"] if job["name"] == f"simulated/{name}"]
         cells = [outcome(simulated[0]) if simulated else ""]
-        meaning = ""
         for run in runs:
             found = [job for job in run["jobs"] if job["name"] == f"nccl/{name}"]
             cells.append(outcome(found[0]) if found else "")
-            meaning = meaning or "".join(job["meaning"] for job in found + simulated[:1])[:200]
-        meaning = next(job["meaning"] for run in runs for job in run["jobs"] if job["name"].split("/")[1] == name)
-        rows.append([name, *cells, meaning])
+        rows.append([name, *cells, meanings[name]])
     text = "Cases judged; a bar where a test does not apply. P ranks over NCCL, on GPUs of their own or sharing.\n\n"
     text += table(["test", "simulated", *(described(run) for run in runs), "what holds"], rows)
     wrong = sum(run["wrong"] for run in runs)
