@@ -62,12 +62,12 @@ struct CUstream_st {
     work *first, **end;
     struct graph *capture;
     bool worked_on; /* right now, further up the stack */
-    bool unjoined; /* work captured that the origin does not wait for yet */
+    bool unjoined;  /* work captured that the origin does not wait for yet */
 };
 
 struct CUevent_st {
-    int64_t enqueued, done; /* numbers of records */
-    struct graph *capture;  /* of the last record */
+    int64_t enqueued, done;          /* numbers of records */
+    struct graph *capture;           /* of the last record */
     struct CUstream_st *recorded_on; /* last */
 };
 
@@ -276,7 +276,8 @@ ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int
     return add_talk((talk){true, (void *)(uintptr_t)memory, count, peer}, comm, stream);
 }
 
-ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
     insist(type == ncclInt8, "bytes are received");
     return add_talk((talk){false, memory, count, peer}, comm, stream);
 }
@@ -329,8 +330,10 @@ static void move_units(const work *w) {
         const cpr_move_chunk chunk = cpr_move_chunk_at(&w->moves, units_per_row, number);
         for (int lane = 0; lane < CPR_MOVE_LANES; lane++)
             for (int step = 0; step < cpr_move_steps(&chunk, lane); step++) {
-                const cpr_unit_move move = cpr_move_in_many_runs(&w->moves, units_per_row, &chunk, lane, step);
-                memcpy((char *)w->to + (size_t)move.to * unit, (const char *)w->from + (size_t)move.from * unit, unit);
+                const cpr_unit_move move =
+                    cpr_move_in_many_runs(&w->moves, units_per_row, &chunk, lane, step);
+                memcpy((char *)w->to + (size_t)move.to * unit,
+                       (const char *)w->from + (size_t)move.from * unit, unit);
             }
     }
 }
@@ -388,8 +391,8 @@ static bool idle(void) {
     return all;
 }
 
-cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to, int most_blocks,
-                          cudaStream_t stream) {
+cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
+                          int most_blocks, cudaStream_t stream) {
     if (moves->rows == 0)
         return cudaSuccess;
     insist(most_blocks > 0, "a grid of no blocks");
@@ -419,7 +422,8 @@ cudaError_t cudaGetDevice(int *number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
-    insist(attribute == cudaDevAttrMultiProcessorCount && number == 0, "an attribute that the double does not know");
+    insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
+           "an attribute that the double does not know");
     *value = 8;
     return outcome();
 }
@@ -525,7 +529,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     insist(flags == 0, "a wait with flags");
     if (result != cudaSuccess)
         return result;
-    insist(stream->capture == NULL || event->capture == stream->capture, "a captured stream waits for what is not captured");
+    insist(stream->capture == NULL || event->capture == stream->capture,
+           "a captured stream waits for what is not captured");
     stream->capture = event->capture;
     if (stream->capture != NULL && stream == stream->capture->origin)
         event->recorded_on->unjoined = false;
@@ -548,7 +553,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (stream->capture != NULL)
         return cudaErrorStreamCaptureUnsupported;
     work_on(stream);
-    return device.query != cudaSuccess ? device.query : stream->first == NULL ? cudaSuccess : cudaErrorNotReady;
+    return device.query != cudaSuccess ? device.query
+           : stream->first == NULL     ? cudaSuccess
+                                       : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -559,7 +566,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return result;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
     const cudaError_t result = outcome();
     (void)kind;
     if (result == cudaSuccess) {

@@ -40,24 +40,25 @@ typedef struct play {
     int64_t fail_allocation; /* of the odd one's host allocations while it creates; -1: none */
     int64_t fail_call;       /* of its CUDA calls; -1: none */
     cudaError_t fail_with;
-    bool absent_from_run;    /* the odd one leaves before */
-    bool does_not_wait;      /* nobody waits before the exchange is freed */
-    ncclResult_t meets;      /* what its communicator meets before it runs */
-    bool kernel_fails;       /* on the odd one's device, while it runs */
-    bool no_route;           /* it was refused one */
-    int slow;                /* askings */
+    bool absent_from_run; /* the odd one leaves before */
+    bool does_not_wait;   /* nobody waits before the exchange is freed */
+    ncclResult_t meets;   /* what its communicator meets before it runs */
+    bool kernel_fails;    /* on the odd one's device, while it runs */
+    bool no_route;        /* it was refused one */
+    int slow;             /* askings */
     bool captured;
 } play;
 
 static cpr_route *route_in(const play *p, int64_t number) {
-    return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source, p->target);
+    return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source,
+                    p->target);
 }
 
 static void paint(const play *p, cpr_layout layout, int64_t number, unsigned char *rows) {
     cpr_intervals *intervals = NULL;
     const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(BOUNDARIES, LENGTH_OF(BOUNDARIES));
-    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout, NULL,
-                                          &intervals, NULL),
+    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout,
+                                          NULL, &intervals, NULL),
                      CPR_OK);
     for (int64_t i = 0; i < intervals->count; i++)
         for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
@@ -66,8 +67,9 @@ static void paint(const play *p, cpr_layout layout, int64_t number, unsigned cha
     cpr_intervals_free(intervals);
 }
 
-static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group, cpr_direction direction,
-                         const void *source, void *target, cudaStream_t stream, cpr_error *waited) {
+static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
+                         cpr_direction direction, const void *source, void *target, cudaStream_t stream,
+                         cpr_error *waited) {
     cpr_error error;
     if (r->play->captured) {
         cudaGraph_t graph;
@@ -95,7 +97,8 @@ static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
     const size_t bytes = (size_t)(TOKENS / p->ranks) * ROW_BYTES;
     for (int i = 0; i < BUFFERS; i++)
         r->buffers[i] = malloc(bytes);
-    unsigned char *start = r->buffers[0], *wanted = r->buffers[1], *away = r->buffers[2], *home = r->buffers[3];
+    unsigned char *start = r->buffers[0], *wanted = r->buffers[1], *away = r->buffers[2],
+                  *home = r->buffers[3];
     paint(p, p->source, r->number, start);
     paint(p, p->target, r->number, wanted);
     memset(away, 0xff, bytes);
@@ -127,8 +130,8 @@ static void *rank_plays(void *context) {
     book.fail_at = odd ? p->fail_allocation : -1;
     double_fail_call(odd ? p->fail_call : -1, p->fail_with);
     if (cpr_cuda_group_create(r->comm, &options, &allocator, &group, &r->group) == CPR_OK) {
-        (void)cpr_cuda_exchange_create(group, odd && p->no_route ? NULL : route, ROW_BYTES, &allocator, &exchange,
-                                       &r->exchange);
+        (void)cpr_cuda_exchange_create(group, odd && p->no_route ? NULL : route, ROW_BYTES, &allocator,
+                                       &exchange, &r->exchange);
         if (exchange != NULL && odd && p->meets != ncclSuccess)
             double_comm_meets(r->comm, p->meets);
         if (odd && p->kernel_fails)
@@ -172,7 +175,12 @@ static void perform(const play *p, rank *ranks) {
 }
 
 static play plain_play(int64_t ranks) {
-    return (play){.ranks = ranks, .timeout_ms = PATIENT_MS, .source = CPR_ZIGZAG, .target = CPR_CONTIGUOUS, .odd = -1, .fail_allocation = -1,
+    return (play){.ranks = ranks,
+                  .timeout_ms = PATIENT_MS,
+                  .source = CPR_ZIGZAG,
+                  .target = CPR_CONTIGUOUS,
+                  .odd = -1,
+                  .fail_allocation = -1,
                   .fail_call = -1};
 }
 
@@ -362,20 +370,21 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     cpr_cuda_simulation *simulation = NULL;
     cpr_error error;
     const cpr_route *const *all = (const cpr_route *const *)routes;
-    assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error), CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)away,
-                                             stream, &error),
+    assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error),
                      CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away, (void *const *)home,
-                                             stream, &error),
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
+                                             (void *const *)away, stream, &error),
+                     CPR_OK);
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away,
+                                             (void *const *)home, stream, &error),
                      CPR_OK);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     for (int64_t r = 0; r < RANKS; r++) {
         assert_memory_equal(away[r], wanted[r], bytes);
         assert_memory_equal(home[r], start[r], bytes);
     }
-    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start, stream,
-                                  &error);
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start,
+                                  stream, &error);
     expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
     cpr_cuda_simulation_free(simulation);
     cpr_cuda_simulation_free(NULL);
