@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
+<<<<<<< HEAD
     ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and as extras warnings and gpu
+=======
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan gpu lint, and warnings, which is extra
+>>>>>>> gpu5
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -9,6 +13,7 @@ a tool beyond the compilers is ever skipped, and the line says which tool.
 
 import concurrent.futures
 import glob
+import json
 import os
 import re
 import sys
@@ -134,13 +139,13 @@ def installed_library_is_usable():
         suite.command([os.path.join(prefix, "bin", "cproute"), "route", "--cu", "0,4,16", "--cp", "2", "--json"])
 
 
-def only_public_symbols():
-    libraries = glob.glob(os.path.join(tree.BUILD, "release", "**", "libcproute.so"), recursive=True)
+def only_public_symbols(preset="release", library="libcproute.so", header=("engine", "include", "cproute", "cproute.h")):
+    libraries = glob.glob(os.path.join(tree.BUILD, preset, "**", library), recursive=True)
     if not libraries:
         raise suite.Failed("no shared library")
     table = suite.command(["nm", "-D", "--defined-only", libraries[0]])
     names = {line.split()[-1] for line in table.splitlines()}
-    with open(tree.path("engine", "include", "cproute", "cproute.h")) as file:
+    with open(tree.path(*header)) as file:
         declared = set(re.findall(r"^CPR_API[^;]*?\b(cpr_\w+)\(", file.read(), re.MULTILINE))
     if names != declared:
         raise suite.Failed(f"exported but not declared: {sorted(names - declared)}; declared but not exported: "
@@ -148,6 +153,7 @@ def only_public_symbols():
     return f"{len(names)} functions"
 
 
+<<<<<<< HEAD
 def gpu_part_built():
     try:
         gpu.build()
@@ -166,6 +172,46 @@ def gpu_tests_answer():
     if not passed:
         raise suite.Skipped(f"{len(outcomes)} tests are compiled and linked; no GPU: {gpu.gpu_count()[1]}")
     return f"{passed} passed, {len(outcomes) - passed} skipped"
+=======
+def gpu_built():
+    missing = suite.command([tree.path("ci", "install-deps.sh"), "--gpu", "--check"], good=(0, 1)).strip()
+    if missing:
+        raise suite.Skipped(f"{missing}: ci/install-deps.sh --gpu brings it")
+    built("gpu")
+
+
+def installed_gpu_part_is_usable():
+    """Installs, then builds and runs a program outside the tree: CMake static and shared, pkg-config. No GPU is asked."""
+    brought = tree.path(".cuda")
+    where = {"CUDAToolkit_ROOT": brought, "NCCL_HOME": brought} if os.path.isdir(brought) else {}
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = os.path.join(folder, "prefix")
+        suite.command(["cmake", "--install", os.path.join(tree.BUILD, "gpu"), "--prefix", prefix])
+        example = tree.path("ci", "outside", "gpu.c")
+        outside = os.path.join(folder, "outside")
+        suite.command(["cmake", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}", "-DGPU=ON",
+                       f"-DEXAMPLE={example}"], **where)
+        suite.command(["cmake", "--build", outside])
+        library = os.path.dirname(os.path.dirname(glob.glob(os.path.join(prefix, "**", "cproute-cuda.pc"), recursive=True)[0]))
+        flags = suite.command(["pkg-config", "--cflags", "--libs", "cproute-cuda"],
+                              PKG_CONFIG_PATH=os.path.join(library, "pkgconfig")).split()
+        by_pkg_config = os.path.join(folder, "by_pkg_config")
+        suite.command(["gcc", "-std=c11", example, "-o", by_pkg_config, *flags])
+        paths = os.pathsep.join([library, *(flag[2:] for flag in flags if flag.startswith("-L"))])
+        for program in (os.path.join(outside, "example_cproute_cuda"), os.path.join(outside, "example_cproute_cuda_static"),
+                        by_pkg_config):
+            suite.command([program], LD_LIBRARY_PATH=paths)
+
+
+def gpu_header_as(compiler, language, standard):
+    with open(os.path.join(tree.BUILD, "gpu", "compile_commands.json")) as file:
+        words = next(entry["command"] for entry in json.load(file) if entry["file"].endswith("exchange.c")
+                     and "cuda" in entry["file"]).split()
+    folders = [word for number, word in enumerate(words) if word.startswith("-I") or words[number - 1] == "-isystem"
+               or word == "-isystem"]
+    suite.command([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+                   "-fsyntax-only", *folders, tree.path("engine", "cuda", "include", "cproute", "cproute_cuda.h")])
+>>>>>>> gpu5
 
 
 def afl_built():
@@ -269,14 +315,28 @@ class Lanes:
             program = glob.glob(os.path.join(tree.BUILD, "tsan", "**", "test_threads"), recursive=True)
             self.tests.run("threads: TSan", lambda: suite.command(program) and None)
 
+    def gpu(self):
+        if self.tests.run("build: CUDA, NCCL", gpu_built):
+            ctest(self.tests, "gpu", "test, GPU part")
+            self.tests.run("gpu: installed and used from outside", installed_gpu_part_is_usable)
+            self.tests.run("gpu: exports what the header declares", only_public_symbols, "gpu", "libcproute_cuda.so",
+                           ("engine", "cuda", "include", "cproute", "cproute_cuda.h"))
+            self.tests.run("gpu: public header as C11", gpu_header_as, "gcc", "c", "c11")
+            self.tests.run("gpu: public header as C++17", gpu_header_as, "g++", "c++", "c++17")
+
     def lint(self):
         for name, check in lint.CHECKS:
             self.tests.run(name, check)
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
+<<<<<<< HEAD
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "lint")
 EXTRA_LANES = ("warnings", "gpu")
+=======
+LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
+EXTRA_LANES = ("warnings",)
+>>>>>>> gpu5
 
 
 def run():

@@ -5,7 +5,8 @@
 #   ci/install-deps.sh            installs what is missing; quiet when nothing is
 #   ci/install-deps.sh --list     prints all packages and why they are needed
 #   ci/install-deps.sh --check    exit 0: nothing is missing, 1: something is (printed)
-#   ci/install-deps.sh --gpu      brings what `make gpu` compiles with, where the machine has no CUDA toolkit or no NCCL:
+#   ci/install-deps.sh --gpu [--check]
+#                                 brings what `make gpu` compiles with, where the machine has no CUDA toolkit or no NCCL:
 #                                 nvcc, runtime, CUPTI, NVTX and NCCL from PyPI's wheels into .cuda, 500 MB; any Linux
 #
 # Needs root, or sudo without a password; without either it prints the command to run, by sudo or where there is
@@ -14,7 +15,7 @@
 set -eu
 
 usage() {
-    sed -n '3,12s/^# \{0,1\}//p' "$0"
+    sed -n '3,13s/^# \{0,1\}//p' "$0"
 }
 
 # AFL++'s passes work with one LLVM version alone: the one that the distribution's package depends on.
@@ -134,15 +135,20 @@ lay_out_as_toolkit() {
     rm -rf "$folder/wheels"
 }
 
+root_of_tree() {
+    (cd "$(dirname "$0")/.." && pwd)
+}
+
+missing_for_gpu() {
+    [ -e "$(root_of_tree)/.cuda/include/nccl.h" ] && return
+    [ "$(system_nvcc)" ] || echo "CUDA's nvcc"
+    system_has_nccl || echo NCCL
+}
+
 bring_cuda() {
     local root wheels
-    root=$(cd "$(dirname "$0")/.." && pwd)
-    if [ -e "$root/.cuda/include/nccl.h" ]; then
-        return
-    fi
-    if [ "$(system_nvcc)" ] && system_has_nccl; then
-        return
-    fi
+    [ -z "$(missing_for_gpu)" ] && return
+    root=$(root_of_tree)
     wheels=$(nccl_wheel)
     [ "$(system_nvcc)" ] || wheels="$wheels $(cuda_wheels)"
     if ! python3 -m pip --version >/dev/null 2>&1; then
@@ -165,6 +171,11 @@ bring_cuda() {
 }
 
 if [ "${1:-}" = --gpu ]; then
+    if [ "${2:-}" = --check ]; then
+        [ -z "$(missing_for_gpu)" ] && exit 0
+        echo "missing:" $(missing_for_gpu)
+        exit 1
+    fi
     bring_cuda
     exit 0
 fi

@@ -31,13 +31,9 @@ static const struct {
 #undef TEST
 enum { TESTS = sizeof tests / sizeof *tests };
 
-static bool loses_ranks(const char *name) {
-    static const char *const names[] = {"refusals",      "no_memory",     "device_memory",
-                                        "killed_before", "killed_during", "stuck"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
+static bool plays(where where, bool real) {
+    const bool only_real = where == REAL || where == FAULT;
+    return where == BOTH || where == BOTH_ONCE || only_real == real;
 }
 
 int64_t job_list(const job **jobs) {
@@ -45,13 +41,11 @@ int64_t job_list(const job **jobs) {
     int64_t count = 0;
     for (int real = 0; real <= 1; real++)
         for (int i = 0; i < TESTS; i++) {
-            const bool both = tests[i].where == BOTH || tests[i].where == BOTH_ONCE;
-            const bool wanted = both || (tests[i].where == REAL) == (real == 1);
-            if (!wanted)
+            if (!plays(tests[i].where, real == 1))
                 continue;
             job *j = &list[count];
             *j = (job){.real = real == 1,
-                       .fault = loses_ranks(tests[i].name),
+                       .fault = tests[i].where == FAULT,
                        .where = tests[i].where,
                        .number = count++,
                        .least_ranks = real ? tests[i].least_ranks : 1,

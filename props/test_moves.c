@@ -131,13 +131,14 @@ static void passes_of_any_length(void **state) {
     const cpr_move_chunk second_run =
         cpr_move_chunk_at(&moves, units_per_row, (rows + 1) * units_per_row / CPR_MOVE_CHUNK);
     assert_int_equal(second_run.first_run, 1);
-    assert_int_equal(cpr_move_in_many_runs(&moves, units_per_row, &second_run, 0, 0).from, 2 * rows * units_per_row);
+    assert_int_equal(cpr_move_in_many_runs(&moves, units_per_row, &second_run, 0, 0).from,
+                     2 * rows * units_per_row);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_a_route),       cmocka_unit_test(lists_without_memory),
-        cmocka_unit_test(lists_of_nothing),       cmocka_unit_test(units_are_as_wide_as_all_allows),
+        cmocka_unit_test(lists_of_a_route),     cmocka_unit_test(lists_without_memory),
+        cmocka_unit_test(lists_of_nothing),     cmocka_unit_test(units_are_as_wide_as_all_allows),
         cmocka_unit_test(passes_of_any_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

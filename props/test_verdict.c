@@ -20,7 +20,8 @@ static const int64_t BOUNDARIES[] = {0, 6, 24, 36};
 static void setup(ranks *x) {
     *x = (ranks){.row_bytes = {ROW_BYTES, ROW_BYTES, ROW_BYTES}};
     for (int64_t r = 0; r < RANKS; r++) {
-        x->built[r] = route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){RANKS, r}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+        x->built[r] =
+            route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){RANKS, r}, CPR_ZIGZAG, CPR_CONTIGUOUS);
         x->routes[r] = *x->built[r];
         cpr_run_list *lists[] = {&x->routes[r].send, &x->routes[r].recv};
         for (int side = 0; side < 2; side++) {
@@ -51,7 +52,8 @@ static cpr_error verdict_of(const ranks *x) {
             records[sender] = record_of(x, sender, r);
         const cpr_status status = cpr_verdict_on_ranks(records, RANKS, &on_ranks[r]);
         assert_int_equal(status, on_ranks[r].status);
-        expect_error(&on_ranks[r], on_ranks[0].status, on_ranks[0].index, on_ranks[0].got, on_ranks[0].wanted);
+        expect_error(&on_ranks[r], on_ranks[0].status, on_ranks[0].index, on_ranks[0].got,
+                     on_ranks[0].wanted);
         if (status == CPR_OK) {
             const cpr_status finding = cpr_verdict_on_messages(records, &x->routes[r], &findings[r]);
             assert_int_equal(finding, findings[r].status);

@@ -76,7 +76,8 @@ static cpr_status create(cpr_cuda_group *group, const cpr_route *route, size_t r
 }
 
 cpr_status cpr_cuda_exchange_create(cpr_cuda_group *group, const cpr_route *route, size_t row_bytes,
-                                    const cpr_allocator *allocator, cpr_cuda_exchange **exchange, cpr_error *error) {
+                                    const cpr_allocator *allocator, cpr_cuda_exchange **exchange,
+                                    cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
@@ -189,14 +190,15 @@ static cudaError_t move_own_beside(const conversion *c) {
     const cpr_cuda_plan *plan = c->plan;
     cudaError_t result = cudaStreamWaitEvent(plan->beside, plan->forked, 0);
     if (result == cudaSuccess) {
-        result = cpr_cuda_plan_move_own(plan, c->direction, c->source, c->target, blocks_beside(plan), plan->beside);
+        result = cpr_cuda_plan_move_own(plan, c->direction, c->source, c->target, blocks_beside(plan),
+                                        plan->beside);
     }
     return result == cudaSuccess ? cudaEventRecord(plan->joined, plan->beside) : result;
 }
 
 static cudaError_t move_own_in_line(const conversion *c) {
-    return cpr_cuda_plan_move_own(c->plan, c->direction, c->source, c->target, cpr_cuda_plan_all_blocks(c->plan),
-                                  c->stream);
+    return cpr_cuda_plan_move_own(c->plan, c->direction, c->source, c->target,
+                                  cpr_cuda_plan_all_blocks(c->plan), c->stream);
 }
 
 /* Messages are enqueued first, so that they are under way when own rows begin to move. */
@@ -266,8 +268,8 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
  *============================================================================*/
 
 /* `moves` of a side, which is an identity copied as it lies. */
-static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_moves moves, const void *from, void *to,
-                            cudaStream_t stream, cpr_error *error) {
+static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_moves moves, const void *from,
+                            void *to, cudaStream_t stream, cpr_error *error) {
     const cpr_cuda_plan *plan = &exchange->plan;
     const cpr_row_side *lists = &plan->lists.sides[side];
     cpr_error unwanted;
@@ -277,20 +279,23 @@ static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_move
     }
     const cudaError_t result =
         lists->identity
-            ? cudaMemcpyAsync(to, from, (size_t)lists->rows * plan->row_bytes, cudaMemcpyDeviceToDevice, stream)
+            ? cudaMemcpyAsync(to, from, (size_t)lists->rows * plan->row_bytes, cudaMemcpyDeviceToDevice,
+                              stream)
             : cpr_move_rows(&moves, plan->row_bytes, from, to, cpr_cuda_plan_all_blocks(plan), stream);
     return result == cudaSuccess ? cpr_succeed(outcome)
                                  : cpr_cuda_group_cuda_failed(exchange->group, result, outcome);
 }
 
-cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source, void *message,
-                         cudaStream_t stream, cpr_error *error) {
+cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
+                         void *message, cudaStream_t stream, cpr_error *error) {
     const cpr_side side = cpr_cuda_way_of(direction).out;
-    return move_side(exchange, side, cpr_row_list_pack(&exchange->plan.all[side]), source, message, stream, error);
+    return move_side(exchange, side, cpr_row_list_pack(&exchange->plan.all[side]), source, message, stream,
+                     error);
 }
 
-cpr_status cpr_cuda_scatter(cpr_cuda_exchange *exchange, cpr_direction direction, const void *message, void *target,
-                            cudaStream_t stream, cpr_error *error) {
+cpr_status cpr_cuda_scatter(cpr_cuda_exchange *exchange, cpr_direction direction, const void *message,
+                            void *target, cudaStream_t stream, cpr_error *error) {
     const cpr_side side = cpr_cuda_way_of(direction).in;
-    return move_side(exchange, side, cpr_row_list_scatter(&exchange->plan.all[side]), message, target, stream, error);
+    return move_side(exchange, side, cpr_row_list_scatter(&exchange->plan.all[side]), message, target, stream,
+                     error);
 }

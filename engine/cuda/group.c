@@ -96,7 +96,8 @@ static void await_end(const cpr_cuda_group *group, cpr_cuda_question *question, 
     }
 }
 
-cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked, cpr_error *error) {
+cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
+                                cpr_error *error) {
     const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
     while (cpr_cuda_group_usable(group, error) == CPR_OK) {
         const cudaError_t answer = ask(question, asked);
@@ -203,8 +204,8 @@ static cpr_status swap_findings(cpr_cuda_group *group, cpr_error *error) {
     return swap_blocks(group, &findings, error);
 }
 
-cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route, size_t row_bytes,
-                                cpr_error *error) {
+cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
+                                size_t row_bytes, cpr_error *error) {
     if (swap_records(group, own, route, row_bytes, error) != CPR_OK) {
         return error->status;
     }

@@ -14,11 +14,11 @@ struct cpr_cuda_group {
     int rank, size;
     int64_t timeout_ms;
     bool aborted;
-    cpr_error failure;          /* CPR_OK so far */
-    cudaStream_t stream;        /* on which ranks talk at creations */
-    cpr_rank_record *sent;      /* one for each rank; pinned, so NCCL reads and writes it */
-    cpr_rank_record *received;  /* likewise, in the same block */
-    cpr_error *findings;        /* likewise */
+    cpr_error failure;         /* CPR_OK so far */
+    cudaStream_t stream;       /* on which ranks talk at creations */
+    cpr_rank_record *sent;     /* one for each rank; pinned, so NCCL reads and writes it */
+    cpr_rank_record *received; /* likewise, in the same block */
+    cpr_error *findings;       /* likewise */
     nvtxDomainHandle_t ranges;
     cpr_allocator allocator;
 };
@@ -36,7 +36,8 @@ cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr
 
 /* Waits for a question to be answered by something else than cudaErrorNotReady, as cpr_cuda_group_wait does. */
 typedef cudaError_t cpr_cuda_question(void *asked);
-cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked, cpr_error *error);
+cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
+                                cpr_error *error);
 
 /* After a failure: waits for the end of what `stream` holds, at most for the timeout. */
 void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);
@@ -45,8 +46,8 @@ void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);
  * Collective: are all ranks ready? Fails with what is wrong with any of them; with `own`, if that is an error; or as
  * cpr_cuda_group_wait does. `route` and row_bytes are read if `own` is CPR_OK and may then be NULL: no messages are spoken of.
  */
-cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route, size_t row_bytes,
-                                cpr_error *error);
+cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
+                                size_t row_bytes, cpr_error *error);
 
 void cpr_cuda_range_begin(const cpr_cuda_group *group, const char *name);
 void cpr_cuda_range_end(const cpr_cuda_group *group);

@@ -13,7 +13,8 @@ enum { BLOCKS_RESIDENT = 4 };
 
 /* Up to STEPS units of a lane, CPR_MOVE_LANES apart; ALL of them, or `steps`. */
 template <int STEPS, bool ALL, class Unit>
-static __device__ __forceinline__ void move_in_line(const Unit *__restrict__ from, Unit *__restrict__ to, int steps) {
+static __device__ __forceinline__ void move_in_line(const Unit *__restrict__ from, Unit *__restrict__ to,
+                                                    int steps) {
     Unit held[STEPS] = {};
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
@@ -43,7 +44,8 @@ static __device__ __forceinline__ void move_by_lookup(const cpr_moves &moves, in
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             if (step + i < steps) {
-                const cpr_unit_move move = cpr_move_in_many_runs(&moves, units_per_row, &chunk, lane, step + i);
+                const cpr_unit_move move =
+                    cpr_move_in_many_runs(&moves, units_per_row, &chunk, lane, step + i);
                 held[i] = __ldcs(from + move.from);
                 place[i] = move.to;
             }
@@ -58,10 +60,10 @@ static __device__ __forceinline__ void move_by_lookup(const cpr_moves &moves, in
 }
 
 template <class Unit>
-static __global__ __launch_bounds__(CPR_MOVE_THREADS, BLOCKS_RESIDENT) void move_units(const cpr_moves moves,
-                                                                                    const int64_t units_per_row,
-                                                                                    const Unit *__restrict__ from,
-                                                                                    Unit *__restrict__ to) {
+static __global__
+__launch_bounds__(CPR_MOVE_THREADS,
+                  BLOCKS_RESIDENT) void move_units(const cpr_moves moves, const int64_t units_per_row,
+                                                   const Unit *__restrict__ from, Unit *__restrict__ to) {
     const int thread = static_cast<int>(threadIdx.x);
     const int lane = thread % CPR_MOVE_LANES;
     const int64_t chunks = cpr_move_chunks(&moves, units_per_row);
@@ -83,15 +85,15 @@ static __global__ __launch_bounds__(CPR_MOVE_THREADS, BLOCKS_RESIDENT) void move
 }
 
 template <class Unit>
-static cudaError_t launch(const cpr_moves *moves, size_t row_bytes, const void *from, void *to, int most_blocks,
-                          cudaStream_t stream) {
+static cudaError_t launch(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
+                          int most_blocks, cudaStream_t stream) {
     cpr_moves runs = *moves;
     int64_t units_per_row = static_cast<int64_t>(row_bytes / sizeof(Unit));
     const int64_t chunks = cpr_move_chunks(moves, units_per_row);
     const dim3 grid(static_cast<unsigned>(cpr_move_blocks(chunks, most_blocks)));
     void *arguments[] = {&runs, &units_per_row, &from, &to};
-    return cudaLaunchKernel(reinterpret_cast<const void *>(move_units<Unit>), grid, dim3(CPR_MOVE_THREADS), arguments,
-                            0, stream);
+    return cudaLaunchKernel(reinterpret_cast<const void *>(move_units<Unit>), grid, dim3(CPR_MOVE_THREADS),
+                            arguments, 0, stream);
 }
 
 extern "C" cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,

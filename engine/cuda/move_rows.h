@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /* Enqueues `moves` (of rows of row_bytes, lists and rows in device memory) with at most most_blocks blocks. Nothing for no rows. */
-cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to, int most_blocks,
-                          cudaStream_t stream);
+cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
+                          int most_blocks, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include "move_rows.h"
 
 enum {
-    ALIGNMENT = 256,             /* as cudaMalloc's */
+    ALIGNMENT = 256,               /* as cudaMalloc's */
     BLOCKS_PER_MULTIPROCESSOR = 32 /* some waves of them, so that the last one is short */
 };
 
@@ -164,6 +164,7 @@ cpr_status cpr_cuda_plan_check_apart(const cpr_cuda_plan *plan, cpr_direction di
     const uintptr_t to = (uintptr_t)target;
     const uintptr_t from_bytes = (uintptr_t)plan->lists.sides[way.out].rows * plan->row_bytes;
     const uintptr_t to_bytes = (uintptr_t)plan->lists.sides[way.in].rows * plan->row_bytes;
-    const bool apart = from_bytes == 0 || to_bytes == 0 || (from < to ? to - from >= from_bytes : from - to >= to_bytes);
+    const bool apart =
+        from_bytes == 0 || to_bytes == 0 || (from < to ? to - from >= from_bytes : from - to >= to_bytes);
     return apart ? CPR_OK : cpr_fail(error, CPR_BAD_ROW, -1, 0, 0);
 }

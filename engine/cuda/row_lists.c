@@ -124,8 +124,7 @@ bool cpr_row_lists_make(const cpr_route *route, const cpr_allocator *allocator, 
                              .allocator = *allocator};
     lists->own = own_of(route, &to);
     lists->sides[CPR_SEND] = side_of(route, CPR_SEND, messages, &to);
-    lists->sides[CPR_RECV] =
-        side_of(route, CPR_RECV, messages + lists->sides[CPR_SEND].message_count, &to);
+    lists->sides[CPR_RECV] = side_of(route, CPR_RECV, messages + lists->sides[CPR_SEND].message_count, &to);
     return true;
 }
 

@@ -12,8 +12,8 @@ struct cpr_cuda_simulation {
 };
 
 /* The exchange on the host checks what it is given before it moves rows of no bytes. */
-static cpr_status check_routes(const cpr_route *const *routes, int64_t cp_size, const cpr_allocator *allocator,
-                               cpr_error *error) {
+static cpr_status check_routes(const cpr_route *const *routes, int64_t cp_size,
+                               const cpr_allocator *allocator, cpr_error *error) {
     if (cp_size < 1) {
         return cpr_fail(error, CPR_BAD_CP_SIZE, -1, cp_size, 1);
     }
@@ -139,7 +139,8 @@ static cudaError_t scatter_of(const conversion *c, int64_t rank) {
 
 /* Each for all ranks before the next: as ranks that run at once would have done it. */
 static cudaError_t convert(const conversion *c) {
-    static cudaError_t (*const STEPS[])(const conversion *, int64_t) = {pack_of, deliver_from, own_of, scatter_of};
+    static cudaError_t (*const STEPS[])(const conversion *, int64_t) = {pack_of, deliver_from, own_of,
+                                                                        scatter_of};
     for (size_t step = 0; step < sizeof STEPS / sizeof STEPS[0]; step++) {
         for (int64_t rank = 0; rank < c->simulation->cp_size; rank++) {
             const cudaError_t result = STEPS[step](c, rank);

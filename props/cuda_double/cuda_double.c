@@ -61,13 +61,14 @@ struct CUstream_st {
     struct CUstream_st *next;
     work *first, **end;
     struct graph *capture;
-    bool unjoined; /* work captured that the origin does not wait for yet */
+    bool worked_on; /* right now, further up the stack */
+    bool unjoined;  /* work captured that the origin does not wait for yet */
 };
 
 struct CUevent_st {
-    int64_t enqueued, done; /* numbers of records */
-    struct graph *capture;  /* of the last record */
-    struct CUstream_st *captured_on;
+    int64_t enqueued, done;          /* numbers of records */
+    struct graph *capture;           /* of the last record */
+    struct CUstream_st *recorded_on; /* last */
 };
 
 /* What a rank's thread knows. */
@@ -275,7 +276,8 @@ ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int
     return add_talk((talk){true, (void *)(uintptr_t)memory, count, peer}, comm, stream);
 }
 
-ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
     insist(type == ncclInt8, "bytes are received");
     return add_talk((talk){false, memory, count, peer}, comm, stream);
 }
@@ -328,8 +330,10 @@ static void move_units(const work *w) {
         const cpr_move_chunk chunk = cpr_move_chunk_at(&w->moves, units_per_row, number);
         for (int lane = 0; lane < CPR_MOVE_LANES; lane++)
             for (int step = 0; step < cpr_move_steps(&chunk, lane); step++) {
-                const cpr_unit_move move = cpr_move_in_many_runs(&w->moves, units_per_row, &chunk, lane, step);
-                memcpy((char *)w->to + (size_t)move.to * unit, (const char *)w->from + (size_t)move.from * unit, unit);
+                const cpr_unit_move move =
+                    cpr_move_in_many_runs(&w->moves, units_per_row, &chunk, lane, step);
+                memcpy((char *)w->to + (size_t)move.to * unit,
+                       (const char *)w->from + (size_t)move.from * unit, unit);
             }
     }
 }
@@ -354,32 +358,41 @@ static bool do_work(work *w) {
     }
 }
 
-/* Whatever can be done on any stream. */
-static void work_on(void) {
-    for (bool more = true; more;) {
-        more = false;
-        for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
-            while (s->first != NULL && do_work(s->first)) {
-                work *done = s->first;
-                s->first = done->next;
-                if (s->first == NULL)
-                    s->end = &s->first;
-                free(done);
-                more = true;
-            }
+static void work_on(struct CUstream_st *stream);
+
+/* What it waits for on another stream is worked on first. */
+static bool do_in_order(work *w) {
+    if (w->kind == AWAIT && w->event->done < w->number)
+        work_on(w->event->recorded_on);
+    return do_work(w);
+}
+
+/* Only what is asked for is done, and what that waits for. */
+static void work_on(struct CUstream_st *stream) {
+    if (stream == NULL || stream->worked_on)
+        return;
+    stream->worked_on = true;
+    while (stream->first != NULL && do_in_order(stream->first)) {
+        work *done = stream->first;
+        stream->first = done->next;
+        if (stream->first == NULL)
+            stream->end = &stream->first;
+        free(done);
     }
+    stream->worked_on = false;
 }
 
 static bool idle(void) {
-    work_on();
-    for (const struct CUstream_st *s = device.streams; s != NULL; s = s->next)
-        if (s->first != NULL)
-            return false;
-    return true;
+    bool all = true;
+    for (struct CUstream_st *s = device.streams; s != NULL; s = s->next) {
+        work_on(s);
+        all &= s->first == NULL;
+    }
+    return all;
 }
 
-cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to, int most_blocks,
-                          cudaStream_t stream) {
+cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
+                          int most_blocks, cudaStream_t stream) {
     if (moves->rows == 0)
         return cudaSuccess;
     insist(most_blocks > 0, "a grid of no blocks");
@@ -409,7 +422,8 @@ cudaError_t cudaGetDevice(int *number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
-    insist(attribute == cudaDevAttrMultiProcessorCount && number == 0, "an attribute that the double does not know");
+    insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
+           "an attribute that the double does not know");
     *value = 8;
     return outcome();
 }
@@ -469,7 +483,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     struct CUstream_st **at = &device.streams;
-    work_on();
+    work_on(stream);
     insist(stream->first == NULL, "a stream is destroyed under work");
     while (*at != stream)
         at = &(*at)->next;
@@ -491,7 +505,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    work_on();
+    (void)idle();
     device.held--;
     free(event);
     return cudaSuccess;
@@ -504,7 +518,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
         w->event = event;
         w->number = ++event->enqueued;
         event->capture = stream->capture;
-        event->captured_on = stream;
+        event->recorded_on = stream;
         append(stream, w);
     }
     return result;
@@ -515,10 +529,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     insist(flags == 0, "a wait with flags");
     if (result != cudaSuccess)
         return result;
-    insist(stream->capture == NULL || event->capture == stream->capture, "a captured stream waits for what is not captured");
+    insist(stream->capture == NULL || event->capture == stream->capture,
+           "a captured stream waits for what is not captured");
     stream->capture = event->capture;
     if (stream->capture != NULL && stream == stream->capture->origin)
-        event->captured_on->unjoined = false;
+        event->recorded_on->unjoined = false;
     work *w = make_work(AWAIT);
     w->event = event;
     w->number = event->enqueued;
@@ -530,26 +545,29 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     insist(event->capture == NULL, "an event of a capture is asked");
-    work_on();
+    work_on(event->recorded_on);
     return event->done == event->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (stream->capture != NULL)
         return cudaErrorStreamCaptureUnsupported;
-    work_on();
-    return device.query != cudaSuccess ? device.query : stream->first == NULL ? cudaSuccess : cudaErrorNotReady;
+    work_on(stream);
+    return device.query != cudaSuccess ? device.query
+           : stream->first == NULL     ? cudaSuccess
+                                       : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const cudaError_t result = outcome();
     device.synchronisations++;
-    work_on();
+    work_on(stream);
     insist(stream->first == NULL, "a stream is waited for that waits for ever");
     return result;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
     const cudaError_t result = outcome();
     (void)kind;
     if (result == cudaSuccess) {

@@ -15,6 +15,8 @@ enum { MOST_RANKS = 4, ROW_BYTES = 24, PATIENT_MS = 60000, SHORT_MS = 100 };
 static const int64_t BOUNDARIES[] = {0, 24, 24, 96, 168};
 static const int64_t TOKENS = 168;
 
+enum { BUFFERS = 4 };
+
 /* What a rank was told to do, and what came of it. */
 typedef struct rank {
     int64_t number, ranks;
@@ -26,6 +28,7 @@ typedef struct rank {
     int64_t calls_held;
     size_t host_held;
     bool rows_right;
+    unsigned char *buffers[BUFFERS];
 } rank;
 
 /* One play for all ranks, in which one of them may be the odd one. */
@@ -37,23 +40,25 @@ typedef struct play {
     int64_t fail_allocation; /* of the odd one's host allocations while it creates; -1: none */
     int64_t fail_call;       /* of its CUDA calls; -1: none */
     cudaError_t fail_with;
-    bool absent_from_run;    /* the odd one leaves before */
-    ncclResult_t meets;      /* what its communicator meets before it runs */
-    bool kernel_fails;       /* on the odd one's device, while it runs */
-    bool no_route;           /* it was refused one */
-    int slow;                /* askings */
+    bool absent_from_run; /* the odd one leaves before */
+    bool does_not_wait;   /* nobody waits before the exchange is freed */
+    ncclResult_t meets;   /* what its communicator meets before it runs */
+    bool kernel_fails;    /* on the odd one's device, while it runs */
+    bool no_route;        /* it was refused one */
+    int slow;             /* askings */
     bool captured;
 } play;
 
 static cpr_route *route_in(const play *p, int64_t number) {
-    return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source, p->target);
+    return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source,
+                    p->target);
 }
 
 static void paint(const play *p, cpr_layout layout, int64_t number, unsigned char *rows) {
     cpr_intervals *intervals = NULL;
     const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(BOUNDARIES, LENGTH_OF(BOUNDARIES));
-    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout, NULL,
-                                          &intervals, NULL),
+    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout,
+                                          NULL, &intervals, NULL),
                      CPR_OK);
     for (int64_t i = 0; i < intervals->count; i++)
         for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
@@ -62,8 +67,9 @@ static void paint(const play *p, cpr_layout layout, int64_t number, unsigned cha
     cpr_intervals_free(intervals);
 }
 
-static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group, cpr_direction direction,
-                         const void *source, void *target, cudaStream_t stream, cpr_error *waited) {
+static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
+                         cpr_direction direction, const void *source, void *target, cudaStream_t stream,
+                         cpr_error *waited) {
     cpr_error error;
     if (r->play->captured) {
         cudaGraph_t graph;
@@ -80,7 +86,8 @@ static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_gr
     (void)cpr_cuda_exchange_run(exchange, direction, source, target, stream, &error);
     assert_int_equal(double_allocations(), allocations);
     assert_int_equal(double_synchronisations(), synchronisations);
-    (void)cpr_cuda_group_wait(group, stream, waited);
+    if (!r->play->does_not_wait)
+        (void)cpr_cuda_group_wait(group, stream, waited);
     return error;
 }
 
@@ -88,16 +95,23 @@ static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_gr
 static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
     const play *p = r->play;
     const size_t bytes = (size_t)(TOKENS / p->ranks) * ROW_BYTES;
-    unsigned char *start = malloc(bytes), *wanted = malloc(bytes), *away = malloc(bytes), *home = malloc(bytes);
+    for (int i = 0; i < BUFFERS; i++)
+        r->buffers[i] = malloc(bytes);
+    unsigned char *start = r->buffers[0], *wanted = r->buffers[1], *away = r->buffers[2],
+                  *home = r->buffers[3];
     paint(p, p->source, r->number, start);
     paint(p, p->target, r->number, wanted);
     memset(away, 0xff, bytes);
     memset(home, 0xff, bytes);
     r->run = convert(r, exchange, group, CPR_FORWARD, start, away, r->stream, &r->waited);
-    if (r->run.status == CPR_OK && r->waited.status == CPR_OK)
+    if (r->run.status == CPR_OK && r->waited.status == CPR_OK && !p->does_not_wait)
         r->run = convert(r, exchange, group, CPR_BACKWARD, away, home, r->stream, &r->waited);
     r->rows_right = memcmp(away, wanted, bytes) == 0 && memcmp(home, start, bytes) == 0;
-    free(start), free(wanted), free(away), free(home);
+    /* Whoever waited may free them. */
+    for (int i = 0; i < BUFFERS && !p->does_not_wait; i++) {
+        free(r->buffers[i]);
+        r->buffers[i] = NULL;
+    }
 }
 
 static void *rank_plays(void *context) {
@@ -116,8 +130,8 @@ static void *rank_plays(void *context) {
     book.fail_at = odd ? p->fail_allocation : -1;
     double_fail_call(odd ? p->fail_call : -1, p->fail_with);
     if (cpr_cuda_group_create(r->comm, &options, &allocator, &group, &r->group) == CPR_OK) {
-        (void)cpr_cuda_exchange_create(group, odd && p->no_route ? NULL : route, ROW_BYTES, &allocator, &exchange,
-                                       &r->exchange);
+        (void)cpr_cuda_exchange_create(group, odd && p->no_route ? NULL : route, ROW_BYTES, &allocator,
+                                       &exchange, &r->exchange);
         if (exchange != NULL && odd && p->meets != ncclSuccess)
             double_comm_meets(r->comm, p->meets);
         if (odd && p->kernel_fails)
@@ -135,6 +149,8 @@ static void *rank_plays(void *context) {
         double_fail_call(-1, cudaSuccess);
         r->aborted = double_comm_aborted(r->comm);
     }
+    for (int i = 0; i < BUFFERS; i++)
+        free(r->buffers[i]);
     cpr_route_free(route);
     cudaStreamDestroy(r->stream);
     r->calls_held = double_held();
@@ -159,7 +175,12 @@ static void perform(const play *p, rank *ranks) {
 }
 
 static play plain_play(int64_t ranks) {
-    return (play){.ranks = ranks, .timeout_ms = PATIENT_MS, .source = CPR_ZIGZAG, .target = CPR_CONTIGUOUS, .odd = -1, .fail_allocation = -1,
+    return (play){.ranks = ranks,
+                  .timeout_ms = PATIENT_MS,
+                  .source = CPR_ZIGZAG,
+                  .target = CPR_CONTIGUOUS,
+                  .odd = -1,
+                  .fail_allocation = -1,
                   .fail_call = -1};
 }
 
@@ -291,6 +312,19 @@ static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **s
     assert_false(ranks[p.odd].aborted);
 }
 
+static void freeing_waits_no_longer_than_said_either(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.does_not_wait = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    expect_error(&ranks[0].run, CPR_OK, -1, 0, 0);
+    assert_true(ranks[0].aborted);
+}
+
 static void what_nccl_meets_is_an_error(void **state) {
     (void)state;
     play p = plain_play(2);
@@ -336,20 +370,21 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     cpr_cuda_simulation *simulation = NULL;
     cpr_error error;
     const cpr_route *const *all = (const cpr_route *const *)routes;
-    assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error), CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)away,
-                                             stream, &error),
+    assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error),
                      CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away, (void *const *)home,
-                                             stream, &error),
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
+                                             (void *const *)away, stream, &error),
+                     CPR_OK);
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away,
+                                             (void *const *)home, stream, &error),
                      CPR_OK);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     for (int64_t r = 0; r < RANKS; r++) {
         assert_memory_equal(away[r], wanted[r], bytes);
         assert_memory_equal(home[r], start[r], bytes);
     }
-    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start, stream,
-                                  &error);
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start,
+                                  stream, &error);
     expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
     cpr_cuda_simulation_free(simulation);
     cpr_cuda_simulation_free(NULL);
@@ -390,6 +425,7 @@ int main(void) {
         cmocka_unit_test(whichever_call_is_refused),
         cmocka_unit_test(whichever_allocation_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_said),
+        cmocka_unit_test(freeing_waits_no_longer_than_said_either),
         cmocka_unit_test(what_nccl_meets_is_an_error),
         cmocka_unit_test(a_kernel_that_failed_is_an_error),
         cmocka_unit_test(simulated_ranks_convert_there_and_back),

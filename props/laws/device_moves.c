@@ -28,15 +28,16 @@ typedef struct device {
     size_t row_bytes;
     int64_t most_blocks;
     group routes;
-    cpr_row_lists *lists;           /* of each rank */
-    device_rows *source, *target;   /* likewise */
-    device_rows *messages[2];       /* likewise, by side */
+    cpr_row_lists *lists;         /* of each rank */
+    device_rows *source, *target; /* likewise */
+    device_rows *messages[2];     /* likewise, by side */
     scratch memory;
 } device;
 
 /* From single bytes to more than a warp's chunk, as long as all fits. */
 static size_t row_bytes_of(const route_case *c, int64_t total_rows) {
-    static const size_t sizes[] = {1, 2, 3, 4, 6, 7, 8, 12, 16, 20, 24, 40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
+    static const size_t sizes[] = {1,  2,  3,  4,  6,   7,   8,    12,   16,   20,  24,
+                                   40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
     size_t size = sizes[salt_below(c->salt, 6, sizeof sizes / sizeof *sizes)];
     while (size > 1 && size * (size_t)total_rows > MOST_BYTES)
         size = (size + 1) / 2;
@@ -54,8 +55,9 @@ static bool make_rows(device *d, int64_t rows, size_t misaligned, device_rows *m
 }
 
 /* A thread of a kernel; counts the units that it moves. */
-static bool run_thread(const device *d, const cpr_moves *moves, size_t unit, int64_t block, int thread, int64_t blocks,
-                       const device_rows *from, const device_rows *to, int64_t *moved, verdict *v) {
+static bool run_thread(const device *d, const cpr_moves *moves, size_t unit, int64_t block, int thread,
+                       int64_t blocks, const device_rows *from, const device_rows *to, int64_t *moved,
+                       verdict *v) {
     const int64_t units_per_row = (int64_t)(d->row_bytes / unit);
     const int lane = thread % CPR_MOVE_LANES;
     for (int64_t number = cpr_move_first_chunk(block, thread); number < cpr_move_chunks(moves, units_per_row);
@@ -81,7 +83,8 @@ static bool run_thread(const device *d, const cpr_moves *moves, size_t unit, int
     return true;
 }
 
-static bool run_kernel(const device *d, cpr_moves moves, const device_rows *from, const device_rows *to, verdict *v) {
+static bool run_kernel(const device *d, cpr_moves moves, const device_rows *from, const device_rows *to,
+                       verdict *v) {
     if (moves.rows == 0)
         return true;
     const size_t unit = cpr_move_unit_bytes(d->row_bytes, from->bytes, to->bytes);
@@ -114,8 +117,8 @@ static bool deliver(const device *d, int64_t sender, cpr_side out, cpr_side in, 
         const cpr_row_message *message = message_from(received, sender);
         if (!message || message->rows != sent->messages[i].rows)
             return law_fail(v, "a message that its receiver does not know",
-                            "%" PRId64 " rows from rank %" PRId64 " to rank %" PRId64, sent->messages[i].rows, sender,
-                            receiver);
+                            "%" PRId64 " rows from rank %" PRId64 " to rank %" PRId64, sent->messages[i].rows,
+                            sender, receiver);
         const device_rows *from = sent->identity ? &d->source[sender] : &d->messages[out][sender];
         const device_rows *to = received->identity ? &d->target[receiver] : &d->messages[in][receiver];
         memcpy(to->bytes + (size_t)cpr_row_message_at(received, message) * d->row_bytes,
@@ -137,14 +140,16 @@ static cpr_moves own_moves(const cpr_row_lists *lists, cpr_side out) {
 static bool exchange(const device *d, cpr_side out, verdict *v) {
     const cpr_side in = out == CPR_SEND ? CPR_RECV : CPR_SEND;
     for (int64_t r = 0; r < d->ranks; r++)
-        if (!run_kernel(d, cpr_row_list_pack(&d->lists[r].sides[out].others), &d->source[r], &d->messages[out][r], v))
+        if (!run_kernel(d, cpr_row_list_pack(&d->lists[r].sides[out].others), &d->source[r],
+                        &d->messages[out][r], v))
             return false;
     for (int64_t r = 0; r < d->ranks; r++)
         if (!deliver(d, r, out, in, v))
             return false;
     for (int64_t r = 0; r < d->ranks; r++)
         if (!run_kernel(d, own_moves(&d->lists[r], out), &d->source[r], &d->target[r], v) ||
-            !run_kernel(d, cpr_row_list_scatter(&d->lists[r].sides[in].others), &d->messages[in][r], &d->target[r], v))
+            !run_kernel(d, cpr_row_list_scatter(&d->lists[r].sides[in].others), &d->messages[in][r],
+                        &d->target[r], v))
             return false;
     return true;
 }
@@ -161,7 +166,8 @@ static bool pack_and_scatter(device *d, int64_t rank, cpr_side side, verdict *v)
         !run_kernel(d, cpr_row_list_scatter(&lists->all), &message, &back, v))
         return false;
     return memcmp(back.bytes, d->source[rank].bytes, back.size) == 0 ||
-           law_fail(v, "packed and scattered is not what it was", "rank %" PRId64 " side %d", rank, (int)side);
+           law_fail(v, "packed and scattered is not what it was", "rank %" PRId64 " side %d", rank,
+                    (int)side);
 }
 
 static bool paint(device *d, cpr_layout layout, device_rows *rows, verdict *v) {
@@ -180,19 +186,20 @@ static bool as_painted(const device *d, const device_rows *wanted, verdict *v) {
     for (int64_t r = 0; r < d->ranks; r++) {
         const int64_t at = paint_first_difference(d->target[r].bytes, wanted[r].bytes, d->rows, d->row_bytes);
         if (at < d->rows)
-            return law_fail(v, "the kernels move rows wrongly", "rank %" PRId64 " row %" PRId64 " of %zu bytes", r, at,
-                            d->row_bytes);
+            return law_fail(v, "the kernels move rows wrongly",
+                            "rank %" PRId64 " row %" PRId64 " of %zu bytes", r, at, d->row_bytes);
     }
     return true;
 }
 
-static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr_row_side *), int side, unsigned draw) {
+static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr_row_side *), int side,
+                     unsigned draw) {
     *rows = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof **rows);
     if (!*rows)
         return false;
     for (int64_t r = 0; r < d->ranks; r++)
-        if (!make_rows(d, rows_of(&d->lists[r].sides[side]), draw ? salt_below(d->c->salt, draw, WIDEST_UNIT) : 0,
-                       &(*rows)[r]))
+        if (!make_rows(d, rows_of(&d->lists[r].sides[side]),
+                       draw ? salt_below(d->c->salt, draw, WIDEST_UNIT) : 0, &(*rows)[r]))
             return false;
     return true;
 }
@@ -213,11 +220,13 @@ static bool convert(device *d, cpr_side out, verdict *v) {
     device_rows *wanted;
     /* Every other case is aligned, so that wide units are taken too. */
     const bool aligned = salt_below(d->c->salt, 7, 2);
-    if (!make_all(d, &d->source, all_rows, out, aligned ? 0 : 8) || !make_all(d, &d->target, all_rows, in, aligned ? 0 : 9) ||
-        !make_all(d, &wanted, all_rows, in, 0) || !make_all(d, &d->messages[CPR_SEND], buffered_rows, CPR_SEND, 0) ||
+    if (!make_all(d, &d->source, all_rows, out, aligned ? 0 : 8) ||
+        !make_all(d, &d->target, all_rows, in, aligned ? 0 : 9) || !make_all(d, &wanted, all_rows, in, 0) ||
+        !make_all(d, &d->messages[CPR_SEND], buffered_rows, CPR_SEND, 0) ||
         !make_all(d, &d->messages[CPR_RECV], buffered_rows, CPR_RECV, 0))
         return subject_no_memory(v);
-    if (!paint(d, from, d->source, v) || !paint(d, to, wanted, v) || !exchange(d, out, v) || !as_painted(d, wanted, v))
+    if (!paint(d, from, d->source, v) || !paint(d, to, wanted, v) || !exchange(d, out, v) ||
+        !as_painted(d, wanted, v))
         return false;
     return pack_and_scatter(d, (int64_t)salt_below(d->c->salt, 10, (uint64_t)d->ranks), out, v);
 }
@@ -226,7 +235,8 @@ static void judge_lists(device *d, verdict *v) {
     const cpr_allocator allocator = d->routes.routes[0]->allocator;
     int64_t made = 0;
     d->lists = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof *d->lists);
-    while (d->lists && made < d->ranks && cpr_row_lists_make(d->routes.routes[made], &allocator, &d->lists[made]))
+    while (d->lists && made < d->ranks &&
+           cpr_row_lists_make(d->routes.routes[made], &allocator, &d->lists[made]))
         made++;
     if (made < d->ranks)
         subject_no_memory(v);
