@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-<<<<<<< HEAD
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and as extras warnings and gpu
-=======
     ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan gpu lint, and warnings, which is extra
->>>>>>> gpu5
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -153,16 +149,15 @@ def only_public_symbols(preset="release", library="libcproute.so", header=("engi
     return f"{len(names)} functions"
 
 
-<<<<<<< HEAD
-def gpu_part_built():
-    try:
-        gpu.build()
-    except tree.WrongUse as missing:
-        raise suite.Skipped(str(missing))
+def gpu_built():
+    missing = suite.command([tree.path("ci", "install-deps.sh"), "--gpu", "--check"], good=(0, 1)).strip()
+    if missing:
+        raise suite.Skipped(f"{missing}: ci/install-deps.sh --gpu brings it")
+    built("gpu")
 
 
 def gpu_tests_answer():
-    """Every test has an outcome, also where it is that it was skipped; `make gpu` is for machines with GPUs."""
+    """Also where it is that they are skipped; `make gpu` is for machines with GPUs."""
     output = suite.command([gpu.PROGRAM, "--quick"], timeout=TEST_TIMEOUT)
     outcomes = re.findall(r"^# (passed|skipped) +[0-9.]+ s  (\S+)", output, re.MULTILINE)
     names = [line.split()[0] for line in suite.command([gpu.PROGRAM, "--list"]).splitlines()]
@@ -170,14 +165,8 @@ def gpu_tests_answer():
         raise suite.Failed(f"not every test has an outcome:\n{suite.tail(output)}")
     passed = sum(outcome == "passed" for outcome, _ in outcomes)
     if not passed:
-        raise suite.Skipped(f"{len(outcomes)} tests are compiled and linked; no GPU: {gpu.gpu_count()[1]}")
+        raise suite.Skipped(f"{len(outcomes)} tests are compiled and linked, and skip themselves: {gpu.gpu_count()[1]}")
     return f"{passed} passed, {len(outcomes) - passed} skipped"
-=======
-def gpu_built():
-    missing = suite.command([tree.path("ci", "install-deps.sh"), "--gpu", "--check"], good=(0, 1)).strip()
-    if missing:
-        raise suite.Skipped(f"{missing}: ci/install-deps.sh --gpu brings it")
-    built("gpu")
 
 
 def installed_gpu_part_is_usable():
@@ -211,7 +200,6 @@ def gpu_header_as(compiler, language, standard):
                or word == "-isystem"]
     suite.command([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
                    "-fsyntax-only", *folders, tree.path("engine", "cuda", "include", "cproute", "cproute_cuda.h")])
->>>>>>> gpu5
 
 
 def afl_built():
@@ -284,11 +272,6 @@ class Lanes:
             for version in lint.clangs():
                 self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
 
-    def gpu(self):
-        """Compiles and links all of the GPU part; what a GPU is needed for is skipped where there is none."""
-        if self.tests.run("build: nvcc and NCCL", gpu_part_built):
-            self.tests.run("gpu: tests", gpu_tests_answer)
-
     def cover(self):
         if self.tests.run("build: coverage", built, "cover"):
             self.tests.run("coverage: every line, 98 % of branches", cover.gate_of_build)
@@ -318,6 +301,7 @@ class Lanes:
     def gpu(self):
         if self.tests.run("build: CUDA, NCCL", gpu_built):
             ctest(self.tests, "gpu", "test, GPU part")
+            self.tests.run("gpu: every test of gpu_tests has an outcome", gpu_tests_answer)
             self.tests.run("gpu: installed and used from outside", installed_gpu_part_is_usable)
             self.tests.run("gpu: exports what the header declares", only_public_symbols, "gpu", "libcproute_cuda.so",
                            ("engine", "cuda", "include", "cproute", "cproute_cuda.h"))
@@ -330,13 +314,8 @@ class Lanes:
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
-<<<<<<< HEAD
-LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "lint")
-EXTRA_LANES = ("warnings", "gpu")
-=======
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
 EXTRA_LANES = ("warnings",)
->>>>>>> gpu5
 
 
 def run():

@@ -31,9 +31,9 @@ static const struct {
 #undef TEST
 enum { TESTS = sizeof tests / sizeof *tests };
 
-static bool plays(where where, bool real) {
-    const bool only_real = where == REAL || where == FAULT;
-    return where == BOTH || where == BOTH_ONCE || only_real == real;
+static bool plays(where place, bool real) {
+    const bool only_real = place == REAL || place == FAULT;
+    return place == BOTH || place == BOTH_ONCE || only_real == real;
 }
 
 int64_t job_list(const job **jobs) {

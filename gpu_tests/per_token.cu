@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "per_token.h"
 
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
 #include <new>
 
 namespace {
 
-enum { THREADS = 256 };
+enum { THREADS = 256, SLICES = 256 };
 
 unsigned blocks_for(int64_t items) {
     return static_cast<unsigned>(items < 1 ? 1 : (items + THREADS - 1) / THREADS);
@@ -81,6 +79,52 @@ __global__ void equal_kernel(const int64_t *numbers, int64_t count, int64_t valu
         mask[i] = numbers[i] == value;
 }
 
+/* What the mask keeps, in order, in three steps: slices count theirs, then each learns what is before it, then all write. */
+struct slice {
+    int64_t begin, end;
+};
+
+__device__ slice slice_of(int64_t count, int64_t number) {
+    const int64_t length = (count + SLICES - 1) / SLICES, begin = number * length, end = begin + length;
+    return {begin < count ? begin : count, end < count ? end : count};
+}
+
+__global__ void count_slices_kernel(const bool *mask, int64_t count, int64_t *kept) {
+    const slice mine = slice_of(count, item());
+    int64_t found = 0;
+    for (int64_t i = mine.begin; i < mine.end; i++)
+        found += mask[i];
+    kept[item()] = found;
+}
+
+__global__ void add_slices_kernel(int64_t *kept, int64_t *total) {
+    int64_t before = 0;
+    for (int64_t i = 0; i < SLICES; i++) {
+        const int64_t here = kept[i];
+        kept[i] = before;
+        before += here;
+    }
+    *total = before;
+}
+
+__global__ void keep_kernel(const int64_t *from, const bool *mask, int64_t count, const int64_t *kept,
+                            int64_t *to) {
+    const slice mine = slice_of(count, item());
+    int64_t at = kept[item()];
+    for (int64_t i = mine.begin; i < mine.end; i++)
+        if (mask[i])
+            to[at++] = from[i];
+}
+
+__global__ void place_kernel(const int64_t *keys, const int64_t *values, int64_t count, int64_t *slots,
+                             bool *taken) {
+    const int64_t i = item();
+    if (i < count) {
+        slots[keys[i]] = values[i];
+        taken[keys[i]] = true;
+    }
+}
+
 /* A block a row. */
 __global__ void gather_kernel(uint64_t *to, const uint64_t *from, const int64_t *rows, int64_t words) {
     const int64_t row = blockIdx.x;
@@ -100,12 +144,10 @@ struct per_token {
     int64_t ranks, max_tokens, max_entries;
     cudaStream_t stream;
     int64_t *memory; /* the lists below lie in it */
-    int64_t *cu, *positions, *local, *owner, *position, *picked, *keys, *sorted_keys, *send_rows, *recv_rows;
-    int64_t *source_owner, *source_position, *number;
+    int64_t *cu, *positions, *local, *owner, *position, *picked, *keys, *slots, *send_rows, *recv_rows;
+    int64_t *source_owner, *source_position, *number, *kept;
     int64_t *source_by_rank, *target_by_rank; /* max_tokens each: rank r's share begins at r * T / P */
-    bool *mask;
-    void *scratch;
-    size_t scratch_bytes;
+    bool *mask, *taken;
     cudaError_t failed;
 };
 
@@ -125,19 +167,25 @@ int64_t read(per_token *p, const int64_t *number) {
     return p->failed == cudaSuccess ? value : 0;
 }
 
+/* The kept ones of `from`; their number is left on the device. */
+void compact(per_token *p, const int64_t *from, const bool *mask, int64_t count, int64_t *to) {
+    count_slices_kernel<<<1, SLICES, 0, p->stream>>>(mask, count, p->kept);
+    add_slices_kernel<<<1, 1, 0, p->stream>>>(p->kept, p->number);
+    keep_kernel<<<1, SLICES, 0, p->stream>>>(from, mask, count, p->kept, to);
+}
+
 /* As x[mask] does: the size of the result is read. */
 int64_t pick(per_token *p, const int64_t *from, int64_t count, int64_t *to) {
-    size_t bytes = p->scratch_bytes;
-    note(p, cub::DeviceSelect::Flagged(p->scratch, bytes, from, p->mask, to, p->number, count, p->stream));
+    compact(p, from, p->mask, count, to);
     return read(p, p->number);
 }
 
-/* As values[argsort(keys)] does. Results may not be the inputs. */
-void sort(per_token *p, const int64_t *keys, const int64_t *values, int64_t count, int64_t *sorted) {
-    size_t bytes = p->scratch_bytes;
-    if (count > 0)
-        note(p, cub::DeviceRadixSort::SortPairs(p->scratch, bytes, keys, p->sorted_keys, values, sorted,
-                                                count, 0, 64, p->stream));
+/* As values[argsort(keys)] does, for keys that are rows of a rank and so below `rows` and all different. */
+void sort(per_token *p, const int64_t *keys, const int64_t *values, int64_t count, int64_t rows,
+          int64_t *sorted) {
+    note(p, cudaMemsetAsync(p->taken, 0, static_cast<size_t>(rows), p->stream));
+    place_kernel<<<blocks_for(count), THREADS, 0, p->stream>>>(keys, values, count, p->slots, p->taken);
+    compact(p, p->slots, p->taken, rows, sorted);
 }
 
 bool any_bad_length(per_token *p, const int64_t *cu, int64_t lengths, int64_t divisor) {
@@ -172,7 +220,7 @@ int64_t rank_indices(per_token *p, const int64_t *cu, int64_t entries, int64_t r
                                                                  p->mask, p->local);
     pick(p, p->positions, tokens, p->picked);
     const int64_t mine = pick(p, p->local, tokens, p->keys);
-    sort(p, p->keys, p->picked, mine, indices);
+    sort(p, p->keys, p->picked, mine, rows, indices);
     return mine;
 }
 
@@ -187,7 +235,7 @@ void send_rows(per_token *p, const int64_t *source, per_token_route *route) {
         const int64_t count = pick(p, p->positions, rows, p->picked);
         select_kernel<<<blocks_for(count), THREADS, 0, p->stream>>>(p->source_position, p->picked, count,
                                                                     p->keys);
-        sort(p, p->keys, p->picked, count, p->send_rows + sent);
+        sort(p, p->keys, p->picked, count, rows, p->send_rows + sent);
         route->input_splits[to] = count;
         sent += count;
     }
@@ -202,7 +250,7 @@ void recv_rows(per_token *p, int64_t rank, per_token_route *route) {
         equal_kernel<<<blocks_for(rows), THREADS, 0, p->stream>>>(p->local, rows, rank, p->mask);
         const int64_t count = pick(p, source, rows, p->picked);
         select_kernel<<<blocks_for(count), THREADS, 0, p->stream>>>(p->position, p->picked, count, p->keys);
-        sort(p, p->keys, p->keys, count, p->recv_rows + received);
+        sort(p, p->keys, p->keys, count, rows, p->recv_rows + received);
         route->output_splits[from] = count;
         received += count;
     }
@@ -219,28 +267,23 @@ per_token *per_token_create(int64_t max_tokens, int64_t max_entries, int64_t cp_
     p->max_entries = max_entries;
     p->stream = stream;
     int64_t **const lists[] = {&p->positions,     &p->local,        &p->owner,           &p->position,
-                               &p->picked,        &p->keys,         &p->sorted_keys,     &p->send_rows,
+                               &p->picked,        &p->keys,         &p->slots,           &p->send_rows,
                                &p->recv_rows,     &p->source_owner, &p->source_position, &p->source_by_rank,
                                &p->target_by_rank};
     const int64_t longest = (max_tokens > max_entries ? max_tokens : max_entries) + 1;
     const int64_t list_count = static_cast<int64_t>(sizeof lists / sizeof *lists);
-    size_t select_bytes = 0, sort_bytes = 0;
-    cub::DeviceSelect::Flagged(nullptr, select_bytes, p->positions, p->mask, p->picked, p->number, longest,
-                               stream);
-    cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, p->keys, p->sorted_keys, p->picked, p->send_rows,
-                                    longest, 0, 64, stream);
-    p->scratch_bytes = select_bytes > sort_bytes ? select_bytes : sort_bytes;
-    const size_t numbers = static_cast<size_t>(longest * list_count + max_entries + 1);
+    const size_t numbers = static_cast<size_t>(longest * list_count + max_entries + SLICES + 1);
     if (cudaMalloc(&p->memory, numbers * sizeof *p->memory) != cudaSuccess ||
         cudaMalloc(&p->mask, static_cast<size_t>(longest)) != cudaSuccess ||
-        cudaMalloc(&p->scratch, p->scratch_bytes) != cudaSuccess) {
+        cudaMalloc(&p->taken, static_cast<size_t>(longest)) != cudaSuccess) {
         per_token_free(p);
         return nullptr;
     }
     for (int64_t i = 0; i < list_count; i++)
         *lists[i] = p->memory + i * longest;
     p->cu = p->memory + list_count * longest;
-    p->number = p->cu + max_entries;
+    p->kept = p->cu + max_entries;
+    p->number = p->kept + SLICES;
     return p;
 }
 
@@ -249,7 +292,7 @@ void per_token_free(per_token *p) {
         return;
     cudaFree(p->memory);
     cudaFree(p->mask);
-    cudaFree(p->scratch);
+    cudaFree(p->taken);
     delete p;
 }
 
