@@ -192,7 +192,7 @@ static bool as_painted(const device *d, const device_rows *wanted, verdict *v) {
     return true;
 }
 
-static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr_row_side *), int side,
+static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr_row_side *), cpr_side side,
                      unsigned draw) {
     *rows = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof **rows);
     if (!*rows)
