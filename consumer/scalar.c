@@ -57,7 +57,8 @@ ROUNDED(bfloat16, to_bfloat16);
  * MARK: - The field
  *============================================================================*/
 
-static const uint64_t PRIME = (UINT64_C(1) << 31) - 1;
+/* Signed, as a double turns into no other integer in one instruction. */
+static const int64_t PRIME = (INT64_C(1) << 31) - 1;
 
 static scalar field_add(scalar a, scalar b) {
     const scalar sum = a + b;
@@ -69,11 +70,11 @@ static scalar field_subtract(scalar a, scalar b) {
 }
 
 static scalar field_multiply(scalar a, scalar b) {
-    return (scalar)((uint64_t)a * (uint64_t)b % PRIME);
+    return (scalar)((int64_t)a * (int64_t)b % PRIME);
 }
 
 static scalar field_draw(uint64_t random) {
-    return (scalar)(random % PRIME);
+    return (scalar)(random % (uint64_t)PRIME);
 }
 
 const arithmetic in_field = {"field", field_add, field_subtract, field_multiply, field_draw, field_draw};

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define LAST(array)  (COUNT(array) - 1)
 
 enum {
-    MOST_MORE = 7,  /* one value in eight ends the list of sequences */
+    MOST_MORE = 5,  /* one value in six ends the list of sequences */
     MOST_ANEW = 7,  /* one value in eight begins another micro-batch */
     MOST_RANKS = 7, /* P less one */
     MOST_MULTIPLE = 3,
@@ -20,10 +19,8 @@ enum {
     COLUMNS = 80
 };
 
-static const int64_t head_counts[] = {1, 2, 3, 4, 6, 8};
-static const int64_t key_sizes[] = {1, 2, 3};
-static const int64_t value_sizes[] = {1, 2, 3};
-static const int64_t tap_counts[] = {1, 2, 3, 4};
+/* One less, as choices: what heads have in sizes above 2 tells nothing new. */
+enum { MOST_HEADS = 7, MOST_KEYS = 1, MOST_VALUES = 1, MOST_TAPS = 3 };
 
 /*==============================================================================
  * MARK: - Drawing
@@ -49,10 +46,10 @@ static void add_sequence(delta_pack *pack, uint64_t multiple, uint64_t ragged) {
 }
 
 void delta_case_draw(choices *from, delta_case *c) {
-    c->shape.heads = head_counts[choose(from, LAST(head_counts))];
-    c->shape.keys = key_sizes[choose(from, LAST(key_sizes))];
-    c->shape.values = value_sizes[choose(from, LAST(value_sizes))];
-    c->shape.taps = tap_counts[choose(from, LAST(tap_counts))];
+    c->shape.heads = 1 + (int64_t)choose(from, MOST_HEADS);
+    c->shape.keys = 1 + (int64_t)choose(from, MOST_KEYS);
+    c->shape.values = 1 + (int64_t)choose(from, MOST_VALUES);
+    c->shape.taps = 1 + (int64_t)choose(from, MOST_TAPS);
     c->salt = choose(from, UINT16_MAX);
     c->batches = 0;
     const uint64_t mode = choose(from, DELTA_MODE_COUNT - 1), ranks = choose(from, MOST_RANKS);
@@ -71,15 +68,6 @@ void delta_case_draw(choices *from, delta_case *c) {
         }
         choice_record_end(from);
     }
-}
-
-static bool put_index(const int64_t *values, size_t count, int64_t value, uint8_t *to) {
-    for (size_t i = 0; i < count; i++)
-        if (values[i] == value) {
-            *to = (uint8_t)i;
-            return true;
-        }
-    return false;
 }
 
 static void put_batch(const delta_pack *pack, uint8_t *to) {
@@ -117,12 +105,12 @@ bool delta_case_encode(const delta_case *c, uint8_t *bytes, size_t capacity, siz
     for (int64_t i = 0; i < c->batches; i++)
         sequences += (size_t)c->batch[i].entries - 1;
     const size_t wanted = SHAPE_BYTES + 2 + sequences * RECORD_BYTES + 1;
-    if (wanted > capacity || c->batches < 1 || c->salt > UINT16_MAX ||
-        !put_index(head_counts, COUNT(head_counts), c->shape.heads, bytes) ||
-        !put_index(key_sizes, COUNT(key_sizes), c->shape.keys, bytes + 1) ||
-        !put_index(value_sizes, COUNT(value_sizes), c->shape.values, bytes + 2) ||
-        !put_index(tap_counts, COUNT(tap_counts), c->shape.taps, bytes + 3))
+    if (wanted > capacity || c->batches < 1 || c->salt > UINT16_MAX)
         return false;
+    bytes[0] = (uint8_t)(c->shape.heads - 1);
+    bytes[1] = (uint8_t)(c->shape.keys - 1);
+    bytes[2] = (uint8_t)(c->shape.values - 1);
+    bytes[3] = (uint8_t)(c->shape.taps - 1);
     bytes[4] = (uint8_t)(c->salt >> 8);
     bytes[5] = (uint8_t)c->salt;
     put_batch(&c->batch[0], bytes + SHAPE_BYTES);

@@ -11,12 +11,9 @@
 #include <stdio.h>
 
 enum {
-    DELTA_BATCHES = 4,
+    DELTA_BATCHES = 3,
     DELTA_ENTRIES = 17, /* of one micro-batch's cu_seqlens */
-    DELTA_TOKENS = 96,  /* of one drawn micro-batch */
-    DELTA_MOST_TOKENS = 1024,
-    DELTA_MOST_RANKS = 64,
-    DELTA_MOST_SIZE = 64 /* of a shape, in a text case */
+    DELTA_TOKENS = 48,  /* of one drawn micro-batch */
 };
 
 typedef struct delta_pack {

@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-typedef struct wrong {
-    delta_case c; /* one micro-batch, made wrong */
-    const delta_case *from;
-} wrong;
-
 typedef void make_wrong(delta_case *c, uint64_t amount);
 
 static void spoil_mode(delta_case *c, uint64_t amount) {
@@ -49,7 +44,7 @@ static void spoil_order(delta_case *c, uint64_t amount) {
 /* Time that does not divide. */
 static void spoil_length(delta_case *c, uint64_t amount) {
     delta_pack *pack = &c->batch[0];
-    if (pack->entries > 1)
+    if (pack->entries > 1 && pack->cp_size > 1)
         for (int64_t i = 1 + (int64_t)amount % (pack->entries - 1); i < pack->entries; i++)
             pack->cu[i] += 1 + (int64_t)(amount / 32) % pack->cp_size;
 }

@@ -16,9 +16,10 @@ static void descend(const delta_layer *layer, const scalar *grads, scalar *param
 
 /* Forward again, as recomputation does: the same, and by the routes that are there. */
 static bool recomputes(const delta_world *w, const delta_engine *engine, delta_group *group,
-                       const delta_sheets *wanted, delta_shards *shards, verdict *v) {
+                       const delta_sheets *wanted, const delta_shards *shards, verdict *v) {
     const uint64_t builds = delta_group_stats(group).builds;
-    if (!delta_world_run(w, engine, group, shards, v) || !delta_world_same(w, shards, wanted, NULL, v))
+    if (!delta_world_forward(w, engine, group, shards, v) ||
+        !delta_world_same_outputs(w, shards, wanted, NULL, v))
         return false;
     const uint64_t again = delta_group_stats(group).builds - builds;
     return again == 0 || law_fail(v, "recomputing builds routes again", "micro-batch %" PRId64 ": %" PRIu64,
@@ -32,8 +33,11 @@ static bool batch_is_exact(const delta_case *c, int64_t batch, const delta_engin
     delta_shards shards;
     if (!delta_world_make(&w, c, batch, &in_field, parameters, memory, v) ||
         !delta_world_reference(&w, &in_field, &wanted, v) || !delta_world_shards(&w, &shards, v) ||
-        !delta_world_run(&w, engine, group, &shards, v) || !delta_world_same(&w, &shards, &wanted, NULL, v) ||
-        !recomputes(&w, engine, group, &wanted, &shards, v))
+        !delta_world_forward(&w, engine, group, &shards, v) ||
+        !delta_world_same_outputs(&w, &shards, &wanted, NULL, v) ||
+        !recomputes(&w, engine, group, &wanted, &shards, v) ||
+        !delta_world_backward(&w, engine, group, &shards, v) ||
+        !delta_world_same_grads(&w, &shards, &wanted, NULL, v))
         return false;
     descend(&w.layer, shards.parameter_grads[w.pack->cp_size - 1], parameters);
     return true;

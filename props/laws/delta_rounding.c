@@ -51,8 +51,10 @@ static bool batch_is_near(const delta_case *c, int64_t batch, size_t kind, const
     return delta_world_make(&w, c, batch, kinds[kind].numbers, parameters, memory, v) &&
            delta_world_reference(&w, &in_double, &wanted, v) &&
            find_bound(&w, kinds[kind].inflated, &bound, v) && delta_world_shards(&w, &shards, v) &&
-           delta_world_run(&w, engine, group, &shards, v) &&
-           delta_world_same(&w, &shards, &wanted, &bound, v);
+           delta_world_forward(&w, engine, group, &shards, v) &&
+           delta_world_same_outputs(&w, &shards, &wanted, &bound, v) &&
+           delta_world_backward(&w, engine, group, &shards, v) &&
+           delta_world_same_grads(&w, &shards, &wanted, &bound, v);
 }
 
 void judge_delta_rounding(const delta_case *c, const delta_engine *engine, verdict *v) {

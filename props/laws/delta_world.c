@@ -153,7 +153,7 @@ static bool same_row(const delta_world *w, int64_t rank, int64_t row, const scal
         if (!is_near(got[i], wanted[i], bound ? &bound[i] : NULL))
             return law_fail(v, reason,
                             "micro-batch %" PRId64 ", %s on %" PRId64 " ranks, %s, rank %" PRId64
-                            " row %" PRId64 " number %" PRId64 ": %.9g, on one rank %.9g, may differ by %.3g",
+                            " row %" PRId64 " number %" PRId64 ": %.10g, on one rank %.10g, may differ by %.3g",
                             w->number_of_batch, delta_mode_name(w->pack->mode), w->pack->cp_size,
                             w->layer.numbers->name, rank, row, i, got[i], wanted[i], bound ? bound[i] : 0);
     return true;
@@ -171,12 +171,16 @@ static bool same_tokens(const delta_world *w, scalar *const *got, const scalar *
     return true;
 }
 
-bool delta_world_same(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
-                      const delta_sheets *bound, verdict *v) {
+bool delta_world_same_outputs(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
+                              const delta_sheets *bound, verdict *v) {
+    return same_tokens(w, got->outputs, wanted->outputs, bound ? bound->outputs : NULL,
+                       delta_output_width(&w->c->shape), "outputs are not those of one rank", v);
+}
+
+bool delta_world_same_grads(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
+                            const delta_sheets *bound, verdict *v) {
     const delta_shape *s = &w->c->shape;
-    if (!same_tokens(w, got->outputs, wanted->outputs, bound ? bound->outputs : NULL, delta_output_width(s),
-                     "outputs are not those of one rank", v) ||
-        !same_tokens(w, got->row_grads, wanted->row_grads, bound ? bound->row_grads : NULL,
+    if (!same_tokens(w, got->row_grads, wanted->row_grads, bound ? bound->row_grads : NULL,
                      delta_row_width(s), "gradients of rows are not those of one rank", v))
         return false;
     for (int64_t rank = 0; rank < w->pack->cp_size; rank++)
@@ -200,14 +204,20 @@ bool delta_refused(const delta_error *got, const delta_error *wanted, const char
                     delta_error_name(wanted), wanted->got, wanted->wanted, b->index, b->got, b->wanted);
 }
 
-bool delta_world_run(const delta_world *w, const delta_engine *engine, delta_group *group,
-                     delta_shards *shards, verdict *v) {
+bool delta_world_forward(const delta_world *w, const delta_engine *engine, delta_group *group,
+                         const delta_shards *shards, verdict *v) {
     const delta_batch batch = delta_batch_of(w->pack);
     const delta_error none = {.status = DELTA_OK};
     delta_error error;
     engine->forward(group, &w->layer, &batch, (const scalar *const *)w->rank_rows, shards->outputs, &error);
-    if (!delta_refused(&error, &none, "forward", v))
-        return false;
+    return delta_refused(&error, &none, "forward", v);
+}
+
+bool delta_world_backward(const delta_world *w, const delta_engine *engine, delta_group *group,
+                          const delta_shards *shards, verdict *v) {
+    const delta_batch batch = delta_batch_of(w->pack);
+    const delta_error none = {.status = DELTA_OK};
+    delta_error error;
     engine->backward(group, &w->layer, &batch, (const scalar *const *)w->rank_rows,
                      (const scalar *const *)w->rank_grads, shards->row_grads, shards->parameter_grads,
                      &error);

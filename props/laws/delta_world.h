@@ -48,13 +48,17 @@ bool delta_world_shards(const delta_world *w, delta_shards *shards, verdict *v);
 /* Still filled with it? */
 bool delta_world_untouched(const delta_world *w, const delta_shards *shards, const char *when, verdict *v);
 
-/* Is what ranks have what one rank has, within bounds? `bound` NULL: exactly. */
-bool delta_world_same(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
-                      const delta_sheets *bound, verdict *v);
+/* Both directions, which must succeed. */
+bool delta_world_forward(const delta_world *w, const delta_engine *engine, delta_group *group,
+                         const delta_shards *shards, verdict *v);
+bool delta_world_backward(const delta_world *w, const delta_engine *engine, delta_group *group,
+                          const delta_shards *shards, verdict *v);
 
-/* Runs both directions. False, with the verdict, unless both answer as they must. */
-bool delta_world_run(const delta_world *w, const delta_engine *engine, delta_group *group,
-                     delta_shards *shards, verdict *v);
+/* Is what ranks have what one rank has, within bounds? `bound` NULL: exactly. */
+bool delta_world_same_outputs(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
+                              const delta_sheets *bound, verdict *v);
+bool delta_world_same_grads(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
+                            const delta_sheets *bound, verdict *v);
 
 /* Does the error of a call say what is wanted, in every detail? */
 bool delta_refused(const delta_error *got, const delta_error *wanted, const char *call, verdict *v);
