@@ -10,7 +10,7 @@
 
 enum {
     MOST_MORE = 5,  /* one value in six ends the list of sequences */
-    MOST_ANEW = 7,  /* one value in eight begins another micro-batch */
+    MOST_ANEW = 7,  /* the last value begins a micro-batch like the one before, the one below it any other */
     MOST_RANKS = 7, /* P less one */
     MOST_MULTIPLE = 3,
     MOST_RAGGED = 3, /* one rank takes any length */
@@ -58,11 +58,13 @@ void delta_case_draw(choices *from, delta_case *c) {
         choice_record_begin(from);
         more = choose(from, MOST_MORE) != 0;
         if (more) {
-            const bool anew = choose(from, MOST_ANEW) == MOST_ANEW;
+            const uint64_t anew = choose(from, MOST_ANEW);
             const uint64_t its_mode = choose(from, DELTA_MODE_COUNT - 1),
                            its_ranks = choose(from, MOST_RANKS);
             const uint64_t multiple = choose(from, MOST_MULTIPLE), ragged = choose(from, MOST_RAGGED);
-            if (anew && c->batches < DELTA_BATCHES)
+            if (anew == MOST_ANEW && c->batches < DELTA_BATCHES)
+                pack = begin_batch(c, pack->mode, (uint64_t)pack->cp_size - 1);
+            else if (anew == MOST_ANEW - 1 && c->batches < DELTA_BATCHES)
                 pack = begin_batch(c, its_mode, its_ranks);
             add_sequence(pack, multiple, ragged);
         }
@@ -79,7 +81,7 @@ static void put_sequence(const delta_pack *pack, int64_t i, bool anew, uint8_t *
     const int64_t length = pack->cu[i + 1] - pack->cu[i], chunks = 2 * pack->cp_size;
     const int64_t multiple = length / chunks < MOST_MULTIPLE ? length / chunks : MOST_MULTIPLE;
     to[0] = 1;
-    to[1] = anew ? MOST_ANEW : 0;
+    to[1] = anew ? MOST_ANEW - 1 : 0;
     memset(to + 2, 0, 2);
     if (anew)
         put_batch(pack, to + 2);
