@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -25,7 +24,7 @@ FOLDER = tree.path("planted")
 COPY = os.path.join(tree.BUILD, "planted", "tree")
 COMMAND = os.path.join(COPY, "build", "release", "cproute")
 SEED = 1
-CASES_OF_LAYER, CASES_OF_ROUTES = 3000, 500
+CASES_OF_LAYER, CASES_OF_ROUTES = 2000, 300
 # A law that shrinks what it found may take its time.
 CHECK_TIMEOUT = 300
 
@@ -57,6 +56,7 @@ def bugs(words=()):
 
 
 def applies(bug):
+    suite.need(shutil.which("git"), "git")
     suite.command(["git", "apply", "--check", bug.path])
 
 
@@ -93,6 +93,7 @@ class Planted:
         place(lint.files_of_tree())
         try:
             if self.bug:
+                suite.need(shutil.which("patch"), "patch")
                 suite.command(["patch", "--quiet", "-p1", "-i", self.bug.path], cwd=COPY)
             build(*self.targets)
         except suite.Failed:

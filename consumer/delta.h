@@ -17,6 +17,10 @@
 #include "cproute/cproute.h"
 #include "layer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum delta_mode {
     DELTA_CHUNKWISE = 0,
     DELTA_HEADWISE = 1,
@@ -70,5 +74,9 @@ delta_status delta_forward(delta_group *group, const delta_layer *layer, const d
 delta_status delta_backward(delta_group *group, const delta_layer *layer, const delta_batch *batch,
                             const scalar *const *rows, const scalar *const *output_grads,
                             scalar *const *row_grads, scalar *const *parameter_grads, delta_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -23,6 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { DELTA_MOST_KEYS = 256 };
 
 typedef struct delta_shape {
@@ -85,5 +89,9 @@ bool delta_reference(const delta_layer *layer, const int64_t *first, int64_t tok
                      scalar *outputs);
 bool delta_reference_back(const delta_layer *layer, const int64_t *first, int64_t tokens, const scalar *rows,
                           const scalar *output_grads, scalar *row_grads, scalar *parameter_grads);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -99,7 +99,7 @@ static bool heads_divide(ranks *r) {
 
 static bool mode_is_known(ranks *r) {
     return ((int)r->batch.mode >= 0 && r->batch.mode < DELTA_MODE_COUNT) ||
-           fail(r, DELTA_BAD_MODE, r->batch.mode, DELTA_MODE_COUNT);
+           fail(r, DELTA_BAD_MODE, (int)r->batch.mode, DELTA_MODE_COUNT);
 }
 
 bool ranks_open(ranks *r, delta_group *group, const delta_layer *layer, const delta_batch *batch) {

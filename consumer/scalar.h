@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef double scalar;
 
 typedef struct arithmetic {
@@ -36,5 +40,9 @@ extern const arithmetic in_field;    /* modulo 2^31 - 1 */
  * is off by at most R(g) - R from what is exact, for (1 + u)^2 <= 1 + g. Here g is 3u: 2^-24 * 3 and 2^-8 * 3.
  */
 extern const arithmetic magnitudes, float_magnitudes, bfloat16_magnitudes;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,6 +3,7 @@
 #include "alarms.h"
 #include "laws/laws.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { CASES_WITHOUT_ALARM = 300 };
@@ -36,6 +37,29 @@ static delta_status backward_off_by_a_little(delta_group *group, const delta_lay
     if (status == DELTA_OK && count > 0)
         row_grads[0][count - 1] = layer->numbers->add(row_grads[0][count - 1], 0.5);
     return status;
+}
+
+/* A pack of one row for each rank's two chunks, times how often it was called: boundaries that the cache does not know. */
+static delta_status forward_with_a_stranger(delta_group *group, const delta_layer *layer,
+                                            const delta_batch *batch, const scalar *const *rows,
+                                            scalar *const *outputs, delta_error *error) {
+    static int64_t calls;
+    const int64_t length = 2 * batch->cp_size * (1 + calls++ % 50);
+    const int64_t cu[] = {0, length};
+    const delta_batch stranger = {DELTA_CHUNKWISE, batch->cp_size, cu, 2};
+    const size_t most = (size_t)(length * delta_row_width(&layer->shape));
+    scalar *noise = calloc(most, sizeof *noise), *unused = calloc(most, sizeof *unused);
+    const scalar *in[64];
+    scalar *out[64];
+    for (int64_t rank = 0; rank < batch->cp_size; rank++) {
+        in[rank] = noise;
+        out[rank] = unused;
+    }
+    if (noise && unused)
+        delta_forward(group, layer, &stranger, in, out, error);
+    free(noise);
+    free(unused);
+    return delta_forward(group, layer, batch, rows, outputs, error);
 }
 
 /* As if gradients were not summed over the ranks. */
@@ -78,6 +102,7 @@ static bool any_prefix(const char *name, delta_mode *mode) {
 static const planted alarms[] = {
     {"outputs of ranks swapped", {.forward = forward_ranks_swapped}, {"delta_exact", "delta_rounding"}},
     {"one gradient off", {.backward = backward_off_by_a_little}, {"delta_exact", "delta_rounding"}},
+    {"routes built for nothing", {.forward = forward_with_a_stranger}, {"delta_exact"}},
     {"gradients not summed over ranks", {.backward = backward_rank_alone}, {"delta_exact", "delta_rounding"}},
     {"an output touched on failure", {.forward = forward_touching}, {"delta_errors"}},
     {"any number of heads taken", {.forward = forward_any_heads}, {"delta_errors"}},

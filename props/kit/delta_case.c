@@ -155,7 +155,7 @@ static cpr_error expected_of_boundaries(const delta_pack *pack) {
 delta_error delta_expected(const delta_shape *shape, const delta_pack *pack) {
     const int64_t sizes[] = {shape->heads, shape->keys, shape->values, shape->taps};
     if ((int)pack->mode < 0 || (int)pack->mode >= DELTA_MODE_COUNT)
-        return (delta_error){.status = DELTA_BAD_MODE, .got = pack->mode, .wanted = DELTA_MODE_COUNT};
+        return (delta_error){.status = DELTA_BAD_MODE, .got = (int)pack->mode, .wanted = DELTA_MODE_COUNT};
     for (size_t i = 0; i < COUNT(sizes); i++)
         if (sizes[i] < 1)
             return (delta_error){.status = DELTA_BAD_SHAPE, .got = sizes[i], .wanted = 1};

@@ -153,7 +153,8 @@ static bool same_row(const delta_world *w, int64_t rank, int64_t row, const scal
         if (!is_near(got[i], wanted[i], bound ? &bound[i] : NULL))
             return law_fail(v, reason,
                             "micro-batch %" PRId64 ", %s on %" PRId64 " ranks, %s, rank %" PRId64
-                            " row %" PRId64 " number %" PRId64 ": %.10g, on one rank %.10g, may differ by %.3g",
+                            " row %" PRId64 " number %" PRId64
+                            ": %.10g, on one rank %.10g, may differ by %.3g",
                             w->number_of_batch, delta_mode_name(w->pack->mode), w->pack->cp_size,
                             w->layer.numbers->name, rank, row, i, got[i], wanted[i], bound ? bound[i] : 0);
     return true;
