@@ -30,7 +30,7 @@ upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream
 planted: ## plant each bug of planted/ into a copy of the tree and show which laws see it; two minutes
 	@$(PYTHON) ci/planted.py
 
-why: ## train a tiny model with each of those bugs, and write docs/why.md and its pictures; five minutes
+why: ## train a tiny model with each of those bugs, and write docs/why.md and its pictures; three minutes
 	@$(PYTHON) ci/why.py
 
 replay: ## every corpus file through every law it fits, under ASan and UBSan

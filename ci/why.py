@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of docs/why.md and fills in what is measured: trains the tiny model with each bug of planted/delta in it and
-lets the laws look for the bug. What `make why` runs; five minutes on two cores.
+lets the laws look for the bug. What `make why` runs; three minutes on two cores.
 
 The words of docs/why.md are written by hand; between its two marks this script writes.
 """
@@ -163,7 +163,7 @@ def draw_curves(right, runs):
         x, y = 20 + i % columns * (width + 20), 62 + i // columns * (height + 44)
         sheet.text(x, y - 6, short(bug), 11)
         plot(sheet, x, y, width, height, {"right": right, "bug": run})
-        sheet.text(x + width, y + 14, f"{run.end():.2f}", 11, INK, "end")
+        sheet.text(x + width, y + (height - 8 if run.end() > 1.2 else 14), f"{run.end():.2f}", 11, INK, "end")
     sheet.save(os.path.join(PICTURES, "curves.svg"))
 
 
@@ -188,7 +188,7 @@ def rows_of_table(right, runs, sightings):
         cases, smallest = sightings[bug.name].by_layer() or (None, None)
         seen = len(sightings[bug.name].routes)
         pack = planted.packs_of(smallest) if smallest else "**not found**"
-        yield (f"| **{short(bug)}**: {bug.fault}. From {source_of(bug)} | {run.end():.2f} | {run.served:.2f} | {pack} | {cases} | "
+        yield (f"| **{short(bug)}**: {bug.fault}. Source: {source_of(bug)} | {run.end():.2f} | {run.served:.2f} | {pack} | {cases} | "
                f"{seen if seen else '**none**'} |")
 
 
