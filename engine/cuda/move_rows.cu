@@ -2,33 +2,13 @@
 /*
  * A copy by runs is bound by memory: its rows are read and written once, and lists are as short as there are runs. So what counts
  * is how much is in flight: a warp has 4 KiB of 16-byte units, a multiprocessor four blocks of eight warps.
- * What is held is initialised, though never read unless loaded: units left undefined would stay alive around the loop over chunks,
- * and their registers with them.
  */
 #include <cuda_runtime.h>
 
+#include "move_in_line.h"
 #include "move_rows.h"
 
 enum { BLOCKS_RESIDENT = 4 };
-
-/* Up to STEPS units of a lane, CPR_MOVE_LANES apart; ALL of them, or `steps`. */
-template <int STEPS, bool ALL, class Unit>
-static __device__ __forceinline__ void move_in_line(const Unit *__restrict__ from, Unit *__restrict__ to,
-                                                    int steps) {
-    Unit held[STEPS] = {};
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        if (ALL || step < steps) {
-            held[step] = __ldcs(from + step * CPR_MOVE_LANES);
-        }
-    }
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        if (ALL || step < steps) {
-            to[step * CPR_MOVE_LANES] = held[step];
-        }
-    }
-}
 
 /* Where runs change, places are looked up, and fewer units are in flight so that registers last. */
 template <class Unit>

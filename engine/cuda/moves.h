@@ -15,11 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define CPR_ANYWHERE __host__ __device__ static inline
-#else
-#define CPR_ANYWHERE static inline
-#endif
+#include "anywhere.h"
 
 #define CPR_MOVE_LANES 32 /* of a warp */
 #ifndef CPR_MOVE_DEPTH
