@@ -53,6 +53,8 @@ static const status_words WORDS[] = {
     {CPR_NCCL_ERROR, "nccl", "NCCL refused or lost another rank", NULL, "ncclResult_t", NULL},
     {CPR_TIMEOUT, "timeout", "other ranks did not answer", NULL, "milliseconds", "limit"},
     {CPR_PEER_FAILED, "peer_failed", "another rank could not take part", "rank", "status", NULL},
+    {CPR_UNREACHABLE, "unreachable", "not every rank can write to the memory of the others", NULL, "ranks",
+     "cp_size"},
     {CPR_INTERNAL, "internal", "the library contradicts itself, please report it", "at", "got", "expected"},
 };
 enum { WORDS_COUNT = sizeof WORDS / sizeof WORDS[0] };

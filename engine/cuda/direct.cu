@@ -31,6 +31,7 @@
  * No multicast: each row has one reader.
  */
 #include <cuda/atomic>
+#include <cuda_runtime.h>
 
 #include "direct.h"
 #include "move_in_line.h"
@@ -366,4 +367,25 @@ extern "C" cudaError_t cpr_direct_launch_together(const cpr_direct_member *membe
     void *arguments[] = {&all};
     return cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(count)),
                                        dim3(CPR_MOVE_THREADS), arguments, bytes, stream);
+}
+
+struct table {
+    void *entries[CPR_DIRECT_MEMBERS];
+};
+
+static __global__ void write_entries(void **there, const table values, int count) {
+    if (thread_number() < count) {
+        there[threadIdx.x] = values.entries[threadIdx.x];
+    }
+}
+
+extern "C" cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries, int count,
+                                              cudaStream_t stream) {
+    table values = {};
+    for (int i = 0; i < count; i++) {
+        values.entries[i] = entries[i];
+    }
+    void *arguments[] = {&table_on_device, &values, &count};
+    return cudaLaunchKernel(reinterpret_cast<const void *>(write_entries), dim3(1), dim3(CPR_DIRECT_MEMBERS),
+                            arguments, 0, stream);
 }

@@ -12,9 +12,6 @@
 #include "moves.h"
 #include "places.h"
 
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-#endif
 
 /*==============================================================================
  * MARK: - Which thread moves what
@@ -176,7 +173,7 @@ typedef struct cpr_direct_member {
 
 enum { CPR_DIRECT_MEMBERS = 16 };
 
-#ifdef CUDART_VERSION
+#ifdef CUDART_VERSION /* by whoever includes the runtime first */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -191,6 +188,10 @@ cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes
 /* Enqueues the parts of up to CPR_DIRECT_MEMBERS ranks, all of one group on this device, in one launch whose blocks run at once. */
 cudaError_t cpr_direct_launch_together(const cpr_direct_member *members, int count, size_t unit_bytes,
                                        int blocks, cudaStream_t stream);
+
+/* Enqueues the writing of up to CPR_DIRECT_MEMBERS pointers to device memory, without a copy that a graph would read again. */
+cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries, int count,
+                                   cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,9 @@ cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, 
     }
     if (!group->aborted) {
         group->aborted = true;
+        if (group->given_up != NULL) {
+            *(volatile int *)group->given_up = 1;
+        }
         /* Whatever it says, the communicator is gone. */
         (void)ncclCommAbort(group->comm);
         (void)cudaGetLastError();
@@ -204,6 +207,27 @@ static cpr_status swap_findings(cpr_cuda_group *group, cpr_error *error) {
     return swap_blocks(group, &findings, error);
 }
 
+cpr_status cpr_cuda_group_tell(cpr_cuda_group *group, const cpr_error *own, cpr_rank_record record,
+                               cpr_error *error) {
+    record.status = own->status;
+    record.cp_rank = group->rank;
+    record.cp_size = group->size;
+    for (int peer = 0; peer < group->size; peer++) {
+        group->sent[peer] = own->status == CPR_OK ? record : cpr_rank_record_failed(own->status);
+    }
+    group->received[group->rank] = group->sent[group->rank];
+    const size_t bytes = sizeof *group->sent;
+    const swap records = {.sent = group->sent, .stride = bytes, .received = group->received, .bytes = bytes};
+    if (swap_blocks(group, &records, error) != CPR_OK) {
+        return error->status;
+    }
+    (void)cpr_verdict_on_ranks(group->received, group->size, error);
+    if (own->status != CPR_OK) {
+        *error = *own;
+    }
+    return error->status;
+}
+
 cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
                                 size_t row_bytes, cpr_error *error) {
     if (swap_records(group, own, route, row_bytes, error) != CPR_OK) {
@@ -245,7 +269,8 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     const size_t records = ranks * sizeof(cpr_rank_record);
     cudaError_t result = cudaStreamCreateWithFlags(&group->stream, cudaStreamNonBlocking);
     if (result == cudaSuccess) {
-        result = cudaMallocHost((void **)&group->sent, 2 * records + ranks * sizeof(cpr_error));
+        result = cudaMallocHost((void **)&group->sent,
+                                2 * records + ranks * sizeof(cpr_error) + sizeof *group->given_up);
     }
     if (result == cudaErrorMemoryAllocation) {
         return cpr_cuda_failed(result, error);
@@ -255,11 +280,14 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     }
     group->received = group->sent + ranks;
     group->findings = (cpr_error *)(group->received + ranks);
+    group->given_up = (int *)(group->findings + ranks);
+    *group->given_up = 0;
     return CPR_OK;
 }
 
 /* What freeing reports is of an earlier call, which reported it. */
 static void free_resources(cpr_cuda_group *group) {
+    cpr_cuda_reach_end(group);
     if (group->stream != NULL) {
         (void)cudaStreamDestroy(group->stream);
     }

@@ -8,6 +8,7 @@
 #include "cproute/cproute_cuda.h"
 #include "deadline.h"
 #include "verdict.h"
+#include "window.h"
 
 struct cpr_cuda_group {
     ncclComm_t comm;
@@ -19,6 +20,8 @@ struct cpr_cuda_group {
     cpr_rank_record *sent;     /* one for each rank; pinned, so NCCL reads and writes it */
     cpr_rank_record *received; /* likewise, in the same block */
     cpr_error *findings;       /* likewise */
+    int *given_up;             /* likewise: read by kernels that wait for other ranks */
+    cpr_cuda_reach reach;
     nvtxDomainHandle_t ranges;
     cpr_allocator allocator;
 };
@@ -48,6 +51,13 @@ void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);
  */
 cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
                                 size_t row_bytes, cpr_error *error);
+
+/*
+ * Collective: every rank tells all others its record, which is completed with its place, and with `own` if that is an error; the others' are then in
+ * group->received. Fails as cpr_cuda_group_agree does up to divergent_metadata.
+ */
+cpr_status cpr_cuda_group_tell(cpr_cuda_group *group, const cpr_error *own, cpr_rank_record record,
+                               cpr_error *error);
 
 void cpr_cuda_range_begin(const cpr_cuda_group *group, const char *name);
 void cpr_cuda_range_end(const cpr_cuda_group *group);

@@ -120,6 +120,7 @@ typedef enum cpr_status {
     CPR_NCCL_ERROR = -921,  /* -1 | ncclResult_t | 0                                                  */
     CPR_TIMEOUT = -922,     /* -1 | milliseconds waited for other ranks | the limit                   */
     CPR_PEER_FAILED = -923, /* the first rank that could not take part | its status | 0               */
+    CPR_UNREACHABLE = -924, /* -1 | ranks that can write to this rank's memory | cp_size               */
 
     /* The library contradicts itself: please report it. */
     CPR_INTERNAL = -999

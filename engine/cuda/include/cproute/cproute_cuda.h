@@ -9,6 +9,8 @@
  *     cpr_cuda_exchange_run(exchange, CPR_FORWARD, source, target, stream, &error);   // per layer
  *     cpr_cuda_exchange_run(exchange, CPR_BACKWARD, gradient, out, stream, &error);
  *
+ * Where GPUs can write to each other's memory, a conversion needs no route: cpr_cuda_conversion is both ways behind one interface.
+ *
  * Creation is collective and synchronises; running neither synchronises nor allocates, and may be captured
  * in a CUDA graph. Nothing here waits for ever: a rank that is lost ends in an error on the others.
  *
@@ -125,6 +127,105 @@ CPR_API cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direct
 CPR_API size_t cpr_cuda_exchange_bytes(const cpr_cuda_exchange *exchange);
 
 /*==============================================================================
+ * MARK: - Windows
+ *============================================================================*/
+
+/* Memory of every rank that all ranks of the group can write to, where they have load/store access to each other (NVLink); else just memory
+ * of this rank, so that the same program runs everywhere. Windows live until they are released as often as they were asked for, and must
+ * be released before their group is freed. */
+typedef struct cpr_cuda_window cpr_cuda_window;
+
+/*
+ * Collective, with the same `bytes` > 0 on every rank. `memory` (device pointer) is registered, which takes a while and is done once: if
+ * all ranks ask for what they asked for before, they get the same window. It must come from ncclMemAlloc, or from an allocator that calls
+ * it. NULL: the window brings memory of its own. Fails as cpr_cuda_group_create does, with overflow for no bytes, or with divergent_metadata where ranks
+ * ask for different windows.
+ */
+CPR_API cpr_status cpr_cuda_window_create(cpr_cuda_group *group, void *memory, size_t bytes,
+                                          const cpr_allocator *allocator, cpr_cuda_window **window,
+                                          cpr_error *error);
+
+/* NULL is allowed. Nothing may write to it any more, from any rank. Not collective. */
+CPR_API void cpr_cuda_window_release(cpr_cuda_window *window);
+
+CPR_API void *cpr_cuda_window_memory(const cpr_cuda_window *window);
+
+/* Can other ranks write to it? The same on every rank. */
+CPR_API bool cpr_cuda_window_is_shared(const cpr_cuda_window *window);
+
+/*==============================================================================
+ * MARK: - Conversions, with or without a route
+ *============================================================================*/
+
+/*
+ * How rows move.
+ *   ROUTE   a route is built from offsets on the host, and rows are packed, exchanged by NCCL and scattered: everywhere.
+ *   DIRECT  there is no route: one kernel finds the place of every row in the offsets as they lie on the device, and writes it
+ *           straight into the target of the rank that it belongs to. Nothing is built, kept, packed or synchronised, and nothing can
+ *           go stale. All ranks must have load/store access to each other, and targets must lie in windows.
+ *   AUTO    DIRECT where every rank can take part in it, else ROUTE.
+ */
+typedef enum cpr_cuda_method { CPR_CUDA_AUTO = 0, CPR_CUDA_ROUTE = 1, CPR_CUDA_DIRECT = 2 } cpr_cuda_method;
+
+typedef struct cpr_cuda_conversion_request {
+    cpr_cu_seqlens on_device; /* for DIRECT: device = CPR_CUDA, aligned to its type. Read by each run, in stream order: entries may change
+                                 between runs, as between replays of a graph; data NULL: there are none, and AUTO is ROUTE */
+    cpr_cu_seqlens on_host; /* for ROUTE: the same entries, read whenever the route is built or checked; data NULL: there are none */
+    int64_t rows;           /* of one rank, in every source and target: T / P */
+    size_t row_bytes;
+    cpr_layout source, target;
+    int64_t tp_size; /* as in cpr_route_request */
+    cpr_cuda_method method;
+} cpr_cuda_conversion_request;
+
+/* Runs of one conversion must be in stream order. For conversions that overlap make one each, up to 16 of DIRECT in a group; every rank
+ * must then enqueue those that share a stream in the same order. */
+typedef struct cpr_cuda_conversion cpr_cuda_conversion;
+
+/*
+ * Collective. Both views are read whenever the conversion runs, so what they point to must outlive it. The caller frees *conversion with
+ * cpr_cuda_conversion_free. Fails as cpr_cuda_exchange_create does; DIRECT with unreachable where not every rank can write to every
+ * other one; overflow (-1 | 17 | 16) for too many conversions; ROUTE as cpr_route_build does of on_host.
+ */
+CPR_API cpr_status cpr_cuda_conversion_create(cpr_cuda_group *group, const cpr_cuda_conversion_request *request,
+                                              const cpr_allocator *allocator,
+                                              cpr_cuda_conversion **conversion, cpr_error *error);
+
+/* NULL is allowed. As cpr_cuda_exchange_free. */
+CPR_API void cpr_cuda_conversion_free(cpr_cuda_conversion *conversion);
+
+/* ROUTE or DIRECT: what was chosen. */
+CPR_API cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *conversion);
+
+/*
+ * Collective: enqueues the conversion of `source` into `target` (device pointers, request.rows rows each) on `stream`, and returns.
+ * Backward is the conversion back, and the adjoint; with DIRECT it takes the offsets as they are then. Works in a capture. No
+ * host-device synchronisation, no allocation. Any alignment; faster if aligned as cpr_cuda_exchange_run says.
+ *
+ * Source and target must not overlap: bad_row (-1 | 0 | 0). With DIRECT, the target must lie in a window of the group (unreachable: -1 | 0 | cp_size),
+ * at the same place on every rank. A rank whose call is refused takes part all the same, so that the others learn of it: they find peer_failed.
+ *
+ * DIRECT judges offsets on the device, by the rules and in the order of cpr_route_build. If those of any rank are wrong, or ranks have different
+ * ones, no row is written on any rank, and the targets stay as they were; each rank then has an error to be read with
+ * cpr_cuda_conversion_check: its own, or peer_failed (first such rank | its status | 0), or divergent_metadata (first rank that
+ * differs | its digest | that of rank 0). A run returns it too, of an earlier run, unless its own call is refused: this run
+ * is enqueued all the same. Each error is told once; of several that nobody asked about, the last.
+ *
+ * ROUTE compares on_host with what its route was built from, and refuses other offsets with capture_layout_change before anything is
+ * enqueued: call cpr_cuda_conversion_refill after writing them.
+ */
+CPR_API cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_direction direction,
+                                           const void *source, void *target, cudaStream_t stream,
+                                           cpr_error *error);
+
+/* Has a run so far found anything wrong? Waits for nothing: a run that has not come to its end has found nothing yet. */
+CPR_API cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error *error);
+
+/* Says that offsets have changed. Collective with ROUTE, which builds the route anew (graphs that captured the old one must not run any
+ * more); with DIRECT there is nothing to do. */
+CPR_API cpr_status cpr_cuda_conversion_refill(cpr_cuda_conversion *conversion, cpr_error *error);
+
+/*==============================================================================
  * MARK: - All ranks on one device
  *============================================================================*/
 
@@ -145,6 +246,28 @@ CPR_API void cpr_cuda_simulation_free(cpr_cuda_simulation *simulation);
 CPR_API cpr_status cpr_cuda_simulation_run(cpr_cuda_simulation *simulation, cpr_direction direction,
                                            const void *const *sources, void *const *targets,
                                            cudaStream_t stream, cpr_error *error);
+
+/* The same for conversions without a route: up to 16 ranks, in one launch. on_device[r] are rank r's offsets; of `request` the views and the
+ * method are not read. The caller frees *simulation with cpr_cuda_direct_simulation_free. Fails with what is wrong with the request, with
+ * overflow, no_memory or cuda. */
+typedef struct cpr_cuda_direct_simulation cpr_cuda_direct_simulation;
+CPR_API cpr_status cpr_cuda_direct_simulation_create(const cpr_cuda_conversion_request *request,
+                                                     const cpr_cu_seqlens *on_device, int64_t cp_size,
+                                                     const cpr_allocator *allocator,
+                                                     cpr_cuda_direct_simulation **simulation,
+                                                     cpr_error *error);
+
+/* NULL is allowed. Its runs must have ended. */
+CPR_API void cpr_cuda_direct_simulation_free(cpr_cuda_direct_simulation *simulation);
+
+/* As cpr_cuda_conversion_run, for all ranks; targets lie anywhere. */
+CPR_API cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation, cpr_direction direction,
+                                                  const void *const *sources, void *const *targets,
+                                                  cudaStream_t stream, cpr_error *error);
+
+/* As cpr_cuda_conversion_check, for one rank. */
+CPR_API cpr_status cpr_cuda_direct_simulation_check(cpr_cuda_direct_simulation *simulation, int64_t rank,
+                                                    cpr_error *error);
 
 /*==============================================================================
  * MARK: - Kernels alone
