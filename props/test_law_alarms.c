@@ -477,6 +477,56 @@ static cpr_unit_move move_one_unit_late(const cpr_move_chunk *chunk, int lane) {
     return move;
 }
 
+static cpr_offsets_scan scan_but_the_first(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                           int64_t thread, int64_t threads) {
+    return cpr_offsets_scanned(offsets, facts, thread + (threads > 1), threads);
+}
+
+static cpr_offsets_scan scan_with_empties(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                          int64_t thread, int64_t threads) {
+    cpr_offsets_scan scan = cpr_offsets_scanned(offsets, facts, thread, threads);
+    scan.digest += (uint64_t)(thread == 0 ? offsets->count : 0);
+    return scan;
+}
+
+static cpr_offsets_scan scan_last_ragged(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                         int64_t thread, int64_t threads) {
+    cpr_offsets_scan scan = cpr_offsets_scanned(offsets, facts, thread, threads);
+    scan.ragged += scan.ragged != INT64_MAX && scan.ragged + 2 < offsets->count;
+    return scan;
+}
+
+static cpr_error lengths_before_decreasing(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                           const cpr_offsets_scan *scan) {
+    cpr_offsets_scan blind = *scan;
+    blind.decreasing = INT64_MAX;
+    return cpr_offsets_judged(offsets, facts, &blind);
+}
+
+static int64_t turn_without_end(const cpr_places *places, int64_t chunks, int64_t number) {
+    const int64_t turned = cpr_direct_turn(places, chunks, number);
+    return turned > 0 ? turned - 1 : turned;
+}
+
+static cpr_direct_chunk direct_chunk_in_one_run(const cpr_places *places, int64_t units_per_row, int64_t number) {
+    cpr_direct_chunk chunk = cpr_direct_chunk_at(places, units_per_row, number);
+    chunk.in_one_run = true;
+    return chunk;
+}
+
+static cpr_direct_place lookup_of_neighbour(const cpr_places *places, int64_t units_per_row, int64_t unit) {
+    cpr_direct_place place = cpr_direct_by_lookup(places, units_per_row, unit);
+    place.peer = (place.peer + 1) % places->ranks;
+    return place;
+}
+
+static cpr_direct_findings failures_unseen(int64_t rank, const cpr_direct_note *note,
+                                           const cpr_direct_note *of_rank_0) {
+    cpr_direct_findings findings = cpr_direct_found_in(rank, note, of_rank_0);
+    findings.failed = INT64_MAX;
+    return findings;
+}
+
 /*==============================================================================
  * MARK: - Alarms
  *============================================================================*/
@@ -617,6 +667,24 @@ static const planted alarms[] = {
     {.bug = "lanes that are one unit late",
      .rest.move_in_one_run = move_one_unit_late,
      .noticed_by = {"device_moves"}},
+    {.bug = "a thread that skips its first entry",
+     .rest.offsets_scanned = scan_but_the_first,
+     .noticed_by = {"direct"}},
+    {.bug = "empty sequences in the device's digest",
+     .rest.offsets_scanned = scan_with_empties,
+     .noticed_by = {"direct"}},
+    {.bug = "not the first ragged sequence",
+     .rest.offsets_scanned = scan_last_ragged,
+     .noticed_by = {"direct"}},
+    {.bug = "lengths judged before boundaries",
+     .rest.offsets_judged = lengths_before_decreasing,
+     .noticed_by = {"direct"}},
+    {.bug = "a chunk that nobody takes", .rest.direct_turn = turn_without_end, .noticed_by = {"direct"}},
+    {.bug = "a warp that misses where rows part",
+     .rest.direct_chunk_at = direct_chunk_in_one_run,
+     .noticed_by = {"direct"}},
+    {.bug = "rows to the neighbour", .rest.direct_by_lookup = lookup_of_neighbour, .noticed_by = {"direct"}},
+    {.bug = "a refused rank unseen", .rest.direct_found_in = failures_unseen, .noticed_by = {"direct"}},
     {.bug = "layouts not in the digest", .rest.route_digest = digest_of_boundaries, .noticed_by = {"digest"}},
     {.bug = "only the last digest compared",
      .rest.digests_check = digests_check_last,
@@ -664,6 +732,12 @@ static engine_under_test plant(const planted *a) {
     PLANT(move_chunk_at);
     PLANT(move_in_one_run);
     PLANT(move_in_many_runs);
+    PLANT(offsets_scanned);
+    PLANT(offsets_judged);
+    PLANT(direct_turn);
+    PLANT(direct_chunk_at);
+    PLANT(direct_by_lookup);
+    PLANT(direct_found_in);
 #undef PLANT
     return engine;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine_under_test.h"
 
-const char *const builder_names[BUILDER_COUNT] = {"interval", "definition", "per-token"};
+#include "by_places.h"
+
+const char *const builder_names[BUILDER_COUNT] = {"interval", "definition", "per-token", "places"};
 
 const engine_under_test the_engine = {
     .build =
@@ -9,6 +11,7 @@ const engine_under_test the_engine = {
             [BY_INTERVALS] = cpr_route_build,
             [BY_DEFINITION] = cpr_route_build_definition,
             [PER_TOKEN] = cpr_route_build_per_token,
+            [BY_PLACES] = route_by_places,
         },
     .layout_intervals = cpr_layout_intervals,
     .equal = cpr_route_equal,
@@ -38,4 +41,10 @@ const engine_under_test the_engine = {
     .move_chunk_at = cpr_move_chunk_at,
     .move_in_one_run = cpr_move_in_one_run,
     .move_in_many_runs = cpr_move_in_many_runs,
+    .offsets_scanned = cpr_offsets_scanned,
+    .offsets_judged = cpr_offsets_judged,
+    .direct_turn = cpr_direct_turn,
+    .direct_chunk_at = cpr_direct_chunk_at,
+    .direct_by_lookup = cpr_direct_by_lookup,
+    .direct_found_in = cpr_direct_found_in,
 };

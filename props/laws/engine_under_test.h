@@ -7,11 +7,17 @@
 #define CPROUTE_PROPS_ENGINE_UNDER_TEST_H
 
 #include "cproute/cproute.h"
+#include "cuda/direct.h"
 #include "cuda/moves.h"
 
-typedef enum builder { BY_INTERVALS, BY_DEFINITION, PER_TOKEN, BUILDER_COUNT } builder;
+typedef enum builder { BY_INTERVALS, BY_DEFINITION, PER_TOKEN, BY_PLACES, BUILDER_COUNT } builder;
 
-/* "interval", "definition", "per-token". */
+/* Those that enumerate tokens decline where there are too many. */
+static inline bool builder_enumerates(int by) {
+    return by == BY_DEFINITION || by == PER_TOKEN;
+}
+
+/* "interval", "definition", "per-token", "places". */
 extern const char *const builder_names[BUILDER_COUNT];
 
 typedef struct engine_under_test {
@@ -66,6 +72,15 @@ typedef struct engine_under_test {
     cpr_unit_move (*move_in_one_run)(const cpr_move_chunk *chunk, int lane);
     cpr_unit_move (*move_in_many_runs)(const cpr_moves *moves, int64_t units_per_row,
                                        const cpr_move_chunk *chunk, int lane, int step);
+    cpr_offsets_scan (*offsets_scanned)(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                        int64_t thread, int64_t threads);
+    cpr_error (*offsets_judged)(const cpr_offsets *offsets, const cpr_conversion_facts *facts,
+                                const cpr_offsets_scan *scan);
+    int64_t (*direct_turn)(const cpr_places *places, int64_t chunks, int64_t number);
+    cpr_direct_chunk (*direct_chunk_at)(const cpr_places *places, int64_t units_per_row, int64_t number);
+    cpr_direct_place (*direct_by_lookup)(const cpr_places *places, int64_t units_per_row, int64_t unit);
+    cpr_direct_findings (*direct_found_in)(int64_t rank, const cpr_direct_note *note,
+                                           const cpr_direct_note *of_rank_0);
     bool (*error_dump)(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
 } engine_under_test;
 
