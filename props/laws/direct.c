@@ -9,6 +9,7 @@
 #include "laws.h"
 #include "oracle.h"
 #include "paint.h"
+#include "scratch.h"
 #include "subject.h"
 #include <inttypes.h>
 #include <string.h>
