@@ -54,6 +54,9 @@ bool stage_open_simulated(stage *s, int64_t ranks) {
 }
 
 static bool open_group(stage *s) {
+    s->arena = calloc(1, sizeof *s->arena);
+    if (!s->arena)
+        return stage_fail(s, "no memory for an arena");
     const cpr_cuda_group_options group_options = {.timeout_ms = s->timeout_ms};
     cpr_error error;
     return stage_cpr(s, cpr_cuda_group_create(s->comm, &group_options, NULL, &s->group, &error), &error,
@@ -80,6 +83,7 @@ bool stage_split(const stage *whole, int color, stage *part) {
     part->comm = NULL;
     part->group = NULL;
     part->stream = NULL;
+    part->arena = NULL;
     const int key = (int)whole->first;
     const int named = color < 0 ? NCCL_SPLIT_NOCOLOR : color;
     if (!NCCL_TRY(whole, ncclCommSplit(whole->comm, named, key, &part->comm, NULL)))
@@ -96,7 +100,44 @@ bool stage_split(const stage *whole, int color, stage *part) {
     return open_group(part);
 }
 
+enum { ARENA_BYTES = 192 << 20, ARENA_ALIGNMENT = 4096 };
+
+static bool open_arena(const stage *s) {
+    cpr_error error;
+    return s->arena->window ||
+           stage_cpr(s, cpr_cuda_window_create(s->group, NULL, ARENA_BYTES, NULL, &s->arena->window, &error), &error,
+                     "cpr_cuda_window_create");
+}
+
+void *stage_allocate_shared(const stage *s, size_t bytes) {
+    if (!s->real || !s->direct)
+        return stage_allocate(s, bytes);
+    if (!open_arena(s))
+        return NULL;
+    arena *a = s->arena;
+    const size_t aligned = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+    if (aligned > ARENA_BYTES - a->used) {
+        stage_fail(s, "the arena is full: %zu of %d bytes used, %zu wanted", a->used, ARENA_BYTES, bytes);
+        return NULL;
+    }
+    char *memory = (char *)cpr_cuda_window_memory(a->window) + a->used;
+    a->used += aligned;
+    a->blocks++;
+    return memory;
+}
+
+void stage_free_shared(const stage *s, void *memory) {
+    if (!s->real || !s->direct) {
+        cudaFree(memory);
+    } else if (memory && --s->arena->blocks == 0)
+        s->arena->used = 0;
+}
+
 void stage_close(stage *s) {
+    if (s->arena)
+        cpr_cuda_window_release(s->arena->window);
+    free(s->arena);
+    s->arena = NULL;
     const bool aborted = s->group && cpr_cuda_group_aborted(s->group);
     cpr_cuda_group_free(s->group);
     s->group = NULL;

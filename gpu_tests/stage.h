@@ -13,6 +13,14 @@
 
 #include "cproute/cproute_cuda.h"
 
+/* Memory that all ranks can write to, where they can: blocks of it come and go as on a stack that is emptied when the last one
+ * goes. All ranks ask alike, so blocks lie at the same place on each. */
+typedef struct arena {
+    cpr_cuda_window *window;
+    size_t used;
+    int64_t blocks;
+} arena;
+
 typedef struct stage {
     const options *options;
     report *report;
@@ -27,6 +35,10 @@ typedef struct stage {
     cudaStream_t stream;
     ncclComm_t comm;
     cpr_cuda_group *group;
+    bool direct;        /* conversions are made without a route */
+    cpr_cuda_method method; /* of those, where the stage is real */
+    int64_t repeat;     /* of their offsets; 0: once */
+    arena *arena;       /* of a real stage */
 } stage;
 
 /* A stage of `ranks` simulated ranks on the current device. */
@@ -65,6 +77,10 @@ void stage_meet(const stage *s);
 
 /* Device memory; NULL with a failure told, and for no bytes a pointer all the same. */
 void *stage_allocate(const stage *s, size_t bytes);
+
+/* The same for what conversions of a real, direct stage write to; collective. */
+void *stage_allocate_shared(const stage *s, size_t bytes);
+void stage_free_shared(const stage *s, void *memory);
 
 /* The rank that is to misbehave in a test of faults: the last one. */
 int64_t stage_culprit(const stage *s);

@@ -26,11 +26,68 @@ cpr_route *build_route(const stage *s, const pack *p, int64_t rank, cpr_layout s
     return route;
 }
 
+static bool open_offsets(conversion *c, const pack *p) {
+    const stage *s = c->stage;
+    const bool wide = (p->entries + (int64_t)c->row_bytes) % 2;
+    for (int64_t i = 0; i < s->count; i++)
+        if (!device_offsets_make(&c->offsets[i], s, p->cu, p->entries, wide, 1 + (p->entries % 3 == 0),
+                                 s->repeat ? s->repeat : 1))
+            return false;
+    return true;
+}
+
+static bool open_direct(conversion *c, const pack *p, cpr_layout source, cpr_layout target) {
+    const stage *s = c->stage;
+    cpr_cuda_conversion_request request = {.on_host = cpr_cu_seqlens_int64(p->cu, p->entries),
+                                           .rows = pack_tokens(p) / s->cp_size,
+                                           .row_bytes = c->row_bytes,
+                                           .source = source,
+                                           .target = target,
+                                           .method = s->method};
+    cpr_error error;
+    if (!open_offsets(c, p))
+        return false;
+    if (s->real) {
+        request.on_device = c->offsets[0].view;
+        return stage_cpr(s, cpr_cuda_conversion_create(s->group, &request, NULL, &c->direct, &error), &error,
+                         "cpr_cuda_conversion_create");
+    }
+    cpr_cu_seqlens views[MAX_RANKS];
+    for (int64_t i = 0; i < s->count; i++)
+        views[i] = c->offsets[i].view;
+    return stage_cpr(
+        s, cpr_cuda_direct_simulation_create(&request, views, s->cp_size, NULL, &c->direct_simulation, &error), &error,
+        "cpr_cuda_direct_simulation_create");
+}
+
+static bool run_direct(const conversion *c, cpr_direction direction, void *const *from, void *const *to) {
+    const stage *s = c->stage;
+    cpr_error error;
+    if (s->real)
+        return stage_cpr(s, cpr_cuda_conversion_run(c->direct, direction, from[0], to[0], s->stream, &error), &error,
+                         "cpr_cuda_conversion_run");
+    return stage_cpr(s,
+                     cpr_cuda_direct_simulation_run(c->direct_simulation, direction, (const void *const *)from, to,
+                                                    s->stream, &error),
+                     &error, "cpr_cuda_direct_simulation_run");
+}
+
+cpr_error conversion_told(const conversion *c, int64_t i) {
+    cpr_error error = {CPR_OK, -1, 0, 0};
+    if (c->direct)
+        (void)cpr_cuda_conversion_check(c->direct, &error);
+    else if (c->direct_simulation)
+        (void)cpr_cuda_direct_simulation_check(c->direct_simulation, i, &error);
+    return error;
+}
+
 bool conversion_open(conversion *c, const stage *s, const pack *p, cpr_layout source, cpr_layout target,
                      size_t row_bytes) {
     memset(c, 0, sizeof *c);
     c->stage = s;
     c->row_bytes = row_bytes;
+    if (s->direct)
+        return open_direct(c, p, source, target);
     bool built = true;
     for (int64_t r = 0; r < s->cp_size; r++) {
         if (s->real && r != s->first)
@@ -54,6 +111,12 @@ bool conversion_open(conversion *c, const stage *s, const pack *p, cpr_layout so
 void conversion_close(conversion *c) {
     cpr_cuda_exchange_free(c->exchange);
     cpr_cuda_simulation_free(c->simulation);
+    cpr_cuda_conversion_free(c->direct);
+    if (c->direct_simulation)
+        cudaStreamSynchronize(c->stage->stream);
+    cpr_cuda_direct_simulation_free(c->direct_simulation);
+    for (int64_t i = 0; i < MAX_RANKS; i++)
+        device_offsets_free(&c->offsets[i]);
     for (int64_t r = 0; r < MAX_RANKS; r++)
         cpr_route_free(c->routes[r]);
     memset(c, 0, sizeof *c);
@@ -62,6 +125,8 @@ void conversion_close(conversion *c) {
 bool conversion_run(const conversion *c, cpr_direction direction, void *const *from, void *const *to) {
     const stage *s = c->stage;
     cpr_error error;
+    if (c->direct || c->direct_simulation)
+        return run_direct(c, direction, from, to);
     if (s->real)
         return stage_cpr(s, cpr_cuda_exchange_run(c->exchange, direction, from[0], to[0], s->stream, &error),
                          &error, "cpr_cuda_exchange_run");
@@ -81,7 +146,7 @@ bool payload_make(payload *p, const stage *s, int64_t rows, size_t row_bytes, si
     p->bytes = (size_t)rows * row_bytes;
     p->block_bytes = GUARD_BYTES + shift + p->bytes + GUARD_BYTES;
     for (int64_t i = 0; i < s->count; i++) {
-        p->blocks[i] = stage_allocate(s, p->block_bytes);
+        p->blocks[i] = stage_allocate_shared(s, p->block_bytes);
         if (!p->blocks[i])
             return false;
         p->rows[i] = p->blocks[i] + GUARD_BYTES + shift;
@@ -91,7 +156,8 @@ bool payload_make(payload *p, const stage *s, int64_t rows, size_t row_bytes, si
 
 void payload_free(payload *p) {
     for (int64_t i = 0; i < MAX_RANKS; i++)
-        cudaFree(p->blocks[i]);
+        if (p->blocks[i])
+            stage_free_shared(p->stage, p->blocks[i]);
     memset(p, 0, sizeof *p);
 }
 
@@ -231,6 +297,10 @@ bool trip_judge(trip *t, uint64_t salt) {
         return false;
     s->report->cases++;
     bool good = true;
+    for (int64_t i = 0; i < s->count; i++) {
+        const cpr_error told = conversion_told(&t->conversion, i);
+        good = stage_cpr(s, told.status, &told, "what the device told") && good;
+    }
     for (int64_t i = 0; i < s->count; i++)
         good = judge_rank(t, i, counts + i * COUNTS) && good;
     return good;

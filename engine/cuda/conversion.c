@@ -116,6 +116,8 @@ static cudaError_t note_end(const cpr_cuda_conversion *conversion, cudaStream_t 
 static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
                                void *target, cudaStream_t stream, cpr_error *error) {
     const cpr_direct_member member = member_of(conversion, direction, source, target);
+    /* Looked at first, so that what is told is never of this run. */
+    const cpr_error earlier = read_report(conversion);
     /* Windows begin at multiples of 4,096 at every rank. */
     const size_t unit =
         cpr_move_unit_bytes(member.row_bytes, source, (const void *)(uintptr_t)member.target_offset);
@@ -128,7 +130,7 @@ static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction di
     if (result != cudaSuccess) {
         return cpr_cuda_group_cuda_failed(conversion->group, result, error);
     }
-    *error = member.refusal.status != CPR_OK ? member.refusal : read_report(conversion);
+    *error = member.refusal.status != CPR_OK ? member.refusal : earlier;
     return error->status;
 }
 
