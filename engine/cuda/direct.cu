@@ -360,7 +360,8 @@ extern "C" cudaError_t cpr_direct_launch_together(const cpr_direct_member *membe
     if (result != cudaSuccess) {
         return result;
     }
-    const int fit = multiprocessors * resident / count;
+    /* Half of what fits: tools that instrument kernels take registers too. */
+    const int fit = multiprocessors * resident / 2 / count;
     if (fit < blocks) {
         blocks = fit > 0 ? fit : 1;
     }

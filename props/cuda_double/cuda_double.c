@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_double.h"
 
+#include <cuda_runtime_api.h>
+
+#include "cuda/direct.h"
+#include "cuda/lsa.h"
 #include "cuda/move_rows.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +28,16 @@ static void *zeroed(size_t size) {
  * MARK: - Work
  *============================================================================*/
 
-typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK } work_kind;
+typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, FILL, TABLE, DIRECT } work_kind;
+
+/* How far a rank's part of a conversion without a route is. */
+typedef enum direct_phase { TELLS, MOVES, ENDS, ENDED } direct_phase;
+typedef struct direct_part {
+    cpr_direct_member member;
+    size_t unit;
+    direct_phase phase;
+    cpr_error own;
+} direct_part;
 
 /* A message to, or from, a peer. */
 typedef struct talk {
@@ -50,6 +63,10 @@ typedef struct work {
     talk talks[MOST_TALKS];
     int talk_count;
     bool sent;
+    int value;                         /* FILL */
+    void *entries[CPR_DIRECT_MEMBERS]; /* TABLE */
+    direct_part *parts;                /* DIRECT: of `part_count` ranks; owned by the work */
+    int part_count;
 } work;
 
 struct graph {
@@ -145,15 +162,27 @@ typedef struct letter {
     char content[];
 } letter;
 
+enum { MOST_WINDOWS = 64 };
+
+typedef struct double_window {
+    struct double_window *same; /* itself: it is mapped */
+    void **memory;              /* of every rank */
+    double_world *world;
+} double_window;
+
 struct double_world {
     pthread_mutex_t lock;
+    pthread_cond_t registered;
     int ranks;
+    bool reachable;
+    double_window windows[MOST_WINDOWS];
     letter **boxes; /* [from * ranks + to] */
 };
 
 struct ncclComm {
     double_world *world;
     int rank;
+    int windows; /* that this rank has registered */
     bool aborted;
     ncclResult_t met;
     int askings, left;
@@ -164,6 +193,7 @@ double_world *double_world_make(int ranks) {
     world->ranks = ranks;
     world->boxes = zeroed((size_t)(ranks * ranks) * sizeof *world->boxes);
     pthread_mutex_init(&world->lock, NULL);
+    pthread_cond_init(&world->registered, NULL);
     return world;
 }
 
@@ -174,6 +204,9 @@ void double_world_free(double_world *world) {
             free(world->boxes[i]);
             world->boxes[i] = next;
         }
+    for (int i = 0; i < MOST_WINDOWS; i++)
+        free(world->windows[i].memory);
+    pthread_cond_destroy(&world->registered);
     pthread_mutex_destroy(&world->lock);
     free(world->boxes);
     free(world);
@@ -319,8 +352,219 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
 }
 
 /*==============================================================================
+ * MARK: - Windows
+ *============================================================================*/
+
+void double_world_reachable(double_world *world) {
+    world->reachable = true;
+}
+
+int cpr_lsa_team_size(ncclComm_t comm) {
+    alive(comm);
+    return comm->world->reachable ? comm->world->ranks : 1;
+}
+
+/* Waits for all ranks, as NCCL does. */
+ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void **window) {
+    double_world *world = comm->world;
+    alive(comm);
+    insist(bytes > 0 && comm->windows < MOST_WINDOWS, "a window of nothing, or too many for the double");
+    pthread_mutex_lock(&world->lock);
+    double_window *w = &world->windows[comm->windows++];
+    if (w->memory == NULL)
+        w->memory = zeroed((size_t)world->ranks * sizeof *w->memory);
+    w->same = w;
+    w->world = world;
+    w->memory[comm->rank] = memory;
+    pthread_cond_broadcast(&world->registered);
+    for (int r = 0; r < world->ranks; r++)
+        while (w->memory[r] == NULL)
+            pthread_cond_wait(&world->registered, &world->lock);
+    pthread_mutex_unlock(&world->lock);
+    *window = w;
+    device.held++;
+    return ncclSuccess;
+}
+
+ncclResult_t cpr_lsa_deregister(ncclComm_t comm, void *window) {
+    alive(comm);
+    insist(window != NULL, "no window is deregistered");
+    device.held--;
+    return ncclSuccess;
+}
+
+bool cpr_lsa_is_mapped(const void *window) {
+    return window != NULL && ((const double_window *)window)->same == window;
+}
+
+cudaError_t cpr_lsa_bases(void *window, int ranks, void **bases, cudaStream_t stream) {
+    double_window *w = window;
+    return cpr_direct_write_table(bases, w->memory, ranks, stream);
+}
+
+/* Memory that outlives its rank's thread: others may write to it until all have come to their end. */
+ncclResult_t ncclMemAlloc(void **memory, size_t size) {
+    device.allocations++;
+    if (outcome() != cudaSuccess)
+        return ncclUnhandledCudaError;
+    *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    insist(*memory != NULL, "no memory");
+    memset(*memory, 0xEE, size);
+    device.held++;
+    return ncclSuccess;
+}
+
+/*==============================================================================
+ * MARK: - Conversions without a route
+ *============================================================================*/
+
+static pthread_mutex_t boards = PTHREAD_MUTEX_INITIALIZER;
+
+static cpr_direct_slot *slot_of(const cpr_direct_member *m, int64_t at, int64_t from) {
+    return (cpr_direct_slot *)(void *)((char *)m->boards[at] + cpr_direct_slot_at(m->facts.ranks, m->channel, 0, from));
+}
+
+static uint64_t *own_step(const cpr_direct_member *m) {
+    return (uint64_t *)(void *)((char *)m->boards[m->rank] + cpr_direct_step_at(m->facts.ranks, m->channel, 0));
+}
+
+static void tell_all(const cpr_direct_member *m, uint64_t step, const cpr_direct_note *note) {
+    for (int64_t peer = 0; peer < m->facts.ranks; peer++) {
+        cpr_direct_slot *slot = slot_of(m, peer, m->rank);
+        if (note != NULL)
+            slot->note = *note;
+        slot->step = step;
+    }
+}
+
+static bool all_are_at(const cpr_direct_member *m, uint64_t step) {
+    for (int64_t peer = 0; peer < m->facts.ranks; peer++)
+        if (slot_of(m, m->rank, peer)->step < step)
+            return false;
+    return true;
+}
+
+static void judge(direct_part *part) {
+    const cpr_direct_member *m = &part->member;
+    cpr_offsets_scan scan = {0, 0, 0};
+    part->own = m->refusal;
+    if (part->own.status == CPR_OK) {
+        scan = cpr_offsets_scanned(&m->offsets, &m->facts, 0, 1);
+        part->own = cpr_offsets_judged(&m->offsets, &m->facts, &scan);
+    }
+    const cpr_direct_note note = {part->own.status, cpr_direct_digest(m->call_digest, &scan)};
+    tell_all(m, *own_step(m) + 1, &note);
+}
+
+static void move_directly(const direct_part *part) {
+    const cpr_direct_member *m = &part->member;
+    const cpr_places places = cpr_places_of(&m->offsets, &m->facts, m->rank);
+    const int64_t units_per_row = (int64_t)(m->row_bytes / part->unit);
+    for (int64_t unit = 0; unit < cpr_places_rows(&places) * units_per_row; unit++) {
+        const cpr_direct_place place = cpr_direct_by_lookup(&places, units_per_row, unit);
+        memcpy((char *)m->targets[place.peer] + m->target_offset + (size_t)place.unit * part->unit,
+               (const char *)m->source + (size_t)unit * part->unit, part->unit);
+    }
+}
+
+static void answer(const direct_part *part) {
+    const cpr_direct_member *m = &part->member;
+    cpr_direct_findings all = {INT64_MAX, INT64_MAX};
+    for (int64_t r = 0; r < m->facts.ranks; r++) {
+        const cpr_direct_findings one = cpr_direct_found_in(r, &slot_of(m, m->rank, r)->note, &slot_of(m, m->rank, 0)->note);
+        all.failed = one.failed < all.failed ? one.failed : all.failed;
+        all.different = one.different < all.different ? one.different : all.different;
+    }
+    const cpr_error found =
+        cpr_direct_answer(part->own, &all, &slot_of(m, m->rank, all.failed == INT64_MAX ? 0 : all.failed)->note,
+                          &slot_of(m, m->rank, all.different == INT64_MAX ? 0 : all.different)->note,
+                          &slot_of(m, m->rank, 0)->note);
+    if (found.status == CPR_OK)
+        move_directly(part);
+    else {
+        m->report->begun++;
+        m->report->error = found;
+        m->report->raised++;
+    }
+}
+
+/* As far as other ranks allow; true at the end. */
+static bool go_on(direct_part *part) {
+    const cpr_direct_member *m = &part->member;
+    if (*m->given_up != 0)
+        part->phase = ENDED;
+    if (part->phase == TELLS) {
+        judge(part);
+        part->phase = MOVES;
+    }
+    if (part->phase == MOVES && all_are_at(m, *own_step(m) + 1)) {
+        answer(part);
+        tell_all(m, *own_step(m) + 2, NULL);
+        part->phase = ENDS;
+    }
+    if (part->phase == ENDS && all_are_at(m, *own_step(m) + 2)) {
+        *own_step(m) += 2;
+        part->phase = ENDED;
+    }
+    return part->phase == ENDED;
+}
+
+/* Twice: the last one of a launch sets the others free. */
+static bool convert_directly(work *w) {
+    bool done = false;
+    pthread_mutex_lock(&boards);
+    for (int round = 0; round < 3; round++) {
+        done = true;
+        for (int i = 0; i < w->part_count; i++)
+            done &= go_on(&w->parts[i]);
+    }
+    pthread_mutex_unlock(&boards);
+    return done;
+}
+
+cudaError_t cpr_direct_launch_together(const cpr_direct_member *members, int count, size_t unit_bytes, int blocks,
+                                       cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    insist(blocks > 0 && count > 0 && count <= CPR_DIRECT_MEMBERS, "a grid of no blocks or too many ranks");
+    if (result != cudaSuccess)
+        return result;
+    work *w = make_work(DIRECT);
+    w->parts = zeroed((size_t)count * sizeof *w->parts);
+    w->part_count = count;
+    for (int i = 0; i < count; i++)
+        w->parts[i] = (direct_part){.member = members[i], .unit = unit_bytes};
+    append(stream, w);
+    return cudaSuccess;
+}
+
+cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes, int blocks, cudaStream_t stream) {
+    return cpr_direct_launch_together(member, 1, unit_bytes, blocks, stream);
+}
+
+int cpr_direct_blocks(int64_t bytes, int multiprocessors) {
+    return bytes > 0 ? multiprocessors : 1;
+}
+
+cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries, int count, cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    if (result == cudaSuccess) {
+        work *w = make_work(TABLE);
+        w->to = table_on_device;
+        w->bytes = (size_t)count * sizeof *entries;
+        memcpy(w->entries, entries, w->bytes);
+        append(stream, w);
+    }
+    return result;
+}
+
+/*==============================================================================
  * MARK: - Doing the work
  *============================================================================*/
+
+static void free_work(work *w) {
+    free(w->parts);
+    free(w);
+}
 
 static void move_units(const work *w) {
     const size_t unit = cpr_move_unit_bytes(w->bytes, w->from, w->to);
@@ -348,6 +592,14 @@ static bool do_work(work *w) {
     case MOVE:
         move_units(w);
         return true;
+    case FILL:
+        memset(w->to, w->value, w->bytes);
+        return true;
+    case TABLE:
+        memcpy(w->to, w->entries, w->bytes);
+        return true;
+    case DIRECT:
+        return convert_directly(w);
     case RECORD:
         w->event->done = w->number;
         return true;
@@ -377,7 +629,7 @@ static void work_on(struct CUstream_st *stream) {
         stream->first = done->next;
         if (stream->first == NULL)
             stream->end = &stream->first;
-        free(done);
+        free_work(done);
     }
     stream->worked_on = false;
 }
@@ -580,6 +832,22 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     return result;
 }
 
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    if (result == cudaSuccess) {
+        work *w = make_work(FILL);
+        w->to = to;
+        w->value = value;
+        w->bytes = bytes;
+        append(stream, w);
+    }
+    return result;
+}
+
+ncclResult_t ncclMemFree(void *memory) {
+    return release(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
 /* Graphs. */
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
@@ -614,6 +882,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
         work *copy = make_work(w->kind);
         *copy = *w;
         copy->next = NULL;
+        if (w->parts != NULL) {
+            copy->parts = zeroed((size_t)w->part_count * sizeof *w->parts);
+            memcpy(copy->parts, w->parts, (size_t)w->part_count * sizeof *w->parts);
+        }
         if (w->kind != RECORD && w->kind != AWAIT)
             append(stream, copy);
         else
@@ -626,7 +898,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t captured) {
     struct graph *graph = (struct graph *)(void *)captured;
     while (graph->first != NULL) {
         work *next = graph->first->next;
-        free(graph->first);
+        free_work(graph->first);
         graph->first = next;
     }
     free(graph);

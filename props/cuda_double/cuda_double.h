@@ -4,7 +4,8 @@
  * Device memory is malloc's, so sanitizers see what is done to it. A stream is a queue whose work is done when somebody asks for it,
  * as late as a device may, and messages wait in it for the other rank. What CUDA or NCCL would answer by undefined behaviour or
  * by waiting for ever (a communicator used after its abort, memory freed under work, a capture that is not joined) ends the process.
- * It knows the calls that the GPU part makes and no others, and tells nothing about speed.
+ * Windows of other ranks are plain memory, and a conversion without a route does what its kernel does, by one thread, waiting for others
+ * from one asking to the next. It knows the calls that the GPU part makes and no others, and tells nothing about speed.
  */
 #ifndef CPROUTE_PROPS_CUDA_DOUBLE_H
 #define CPROUTE_PROPS_CUDA_DOUBLE_H
@@ -20,6 +21,9 @@ double_world *double_world_make(int ranks);
 void double_world_free(double_world *world);
 ncclComm_t double_comm_make(double_world *world, int rank);
 void double_comm_free(ncclComm_t comm);
+
+/* Ranks can write to each other's windows. */
+void double_world_reachable(double_world *world);
 
 /* A communicator that does not block: each group call goes on for so many askings. */
 void double_comm_slow(ncclComm_t comm, int askings);
