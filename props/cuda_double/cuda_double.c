@@ -182,7 +182,7 @@ struct double_world {
 struct ncclComm {
     double_world *world;
     int rank;
-    int windows; /* that this rank has registered */
+    int windows, windows_held; /* registered by this rank, and not given back */
     bool aborted;
     ncclResult_t met;
     int askings, left;
@@ -338,6 +338,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     alive(comm);
     insist(!device.in_group, "an abort within a group");
     comm->aborted = true;
+    device.held -= comm->windows_held; /* they go with it */
+    comm->windows_held = 0;
     return ncclSuccess;
 }
 
@@ -382,6 +384,7 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
             pthread_cond_wait(&world->registered, &world->lock);
     pthread_mutex_unlock(&world->lock);
     *window = w;
+    comm->windows_held++;
     device.held++;
     return ncclSuccess;
 }
@@ -389,6 +392,7 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
 ncclResult_t cpr_lsa_deregister(ncclComm_t comm, void *window) {
     alive(comm);
     insist(window != NULL, "no window is deregistered");
+    comm->windows_held--;
     device.held--;
     return ncclSuccess;
 }
