@@ -2,6 +2,7 @@
 """Builds the GPU part, tests it on the GPUs that are here, measures, and writes docs/gpu.md: what `make gpu` runs.
 
     ci/gpu.py [--quick] [--no-sanitizers] [--no-docs]    all of it, or less
+    ci/gpu.py --only NAMES [...]                         only tests whose names begin so, with commas; writes no page
     ci/gpu.py --docs                                     only writes docs/gpu.md from docs/gpu/
 
 Needs CUDA, NCCL, CMake and python3, nothing else. Any number of GPUs will do: with one, real NCCL ranks share it, and what two would be
@@ -26,7 +27,8 @@ PROGRAM = os.path.join(tree.BUILD, "gpu", "cproute_gpu_tests")
 RESULTS = os.path.join(tree.BUILD, "gpu", "results")
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph"
+SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph," \
+            "simulated/direct_layouts,simulated/direct_widths,simulated/direct_refill,simulated/direct_errors,simulated/direct_differ"
 # A run of the tests has limits of its own for each test; these are for what they did not think of.
 RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS = 900, 300, 600
 
@@ -64,20 +66,22 @@ def gpu_count():
     return int(count), reason
 
 
-def plan(gpus, quick):
+def plan(gpus, quick, only=None):
     """Real ranks on GPUs of their own for every power of two and all GPUs; ranks that share GPUs for 2, 3 and 4 beyond."""
     less = ["--quick"] if quick else []
+    chosen = ["--only", only] if only else []
+    over_nccl = ["--only", ",".join(f"nccl/{name}" for name in only.split(",")) if only else "nccl"]
     if not gpus:
-        return [Run("no GPU", less)]
+        return [Run("no GPU", [*less, *chosen])]
     real = sorted({count for count in (2, 3, 4, 8) if count < gpus} | {gpus})
-    runs = [Run("all GPUs", [*less, "--measure"])]
-    runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", "--only", "nccl", "--ranks", str(count)])
+    runs = [Run("all GPUs", [*less, "--measure", *chosen])]
+    runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", *over_nccl, "--ranks", str(count)])
              for count in real if count < gpus]
     for count in (2, 3, 4):
         if count > gpus:
             measure = ["--measure"] if gpus == 1 and count == 2 else less or ["--quick"]
             runs.append(Run(f"{count} ranks share {gpus} GPU{'s' if gpus > 1 else ''}",
-                            [*measure, "--only", "nccl", "--oversubscribe", str(count)]))
+                            [*measure, *over_nccl, "--oversubscribe", str(count)]))
     return runs
 
 
@@ -110,13 +114,21 @@ def sanitizer():
     return None
 
 
-def sanitize(tool):
+def sanitized_tests(only):
+    names = SANITIZED.split(",")
+    wanted = tuple(f"simulated/{name}" for name in only.split(",")) if only else ("",)
+    return ",".join(name for name in names if name.startswith(wanted))
+
+
+def sanitize(tool, tests):
     """(outcome, details) of a small part of the simulated tests under one tool of compute-sanitizer."""
+    if not tests:
+        return "skipped", "no test that was chosen is run under compute-sanitizer"
     if not sanitizer():
         return "skipped", "compute-sanitizer is not there"
     leaks = ["--leak-check", "full"] if tool == "memcheck" else []
     command = [sanitizer(), "--tool", tool, "--error-exitcode", "9", *leaks, PROGRAM, "--in-process", "--quick", "--cases", "20",
-               "--only", SANITIZED, "--timeout", str(SANITIZER_SECONDS)]
+               "--only", tests, "--timeout", str(SANITIZER_SECONDS)]
     try:
         done = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", timeout=SANITIZER_SECONDS)
@@ -133,11 +145,11 @@ def sanitize(tool):
     return "failed", f"exit code {done.returncode}\n" + "\n".join(lines[first:first + 25] + ["..."] + lines[-15:])
 
 
-def sanitize_all():
+def sanitize_all(tests):
     outcomes = {}
     for tool in SANITIZERS:
         begun = time.monotonic()
-        outcome, details = sanitize(tool)
+        outcome, details = sanitize(tool, tests)
         outcomes[tool] = outcome
         say(f"# {outcome:<7} {time.monotonic() - begun:6.1f} s  compute-sanitizer {tool}")
         if details:
@@ -166,6 +178,7 @@ def arguments():
     parser = argparse.ArgumentParser(add_help=False)
     for name in ("--quick", "--no-sanitizers", "--no-docs", "--docs", "--help", "-h"):
         parser.add_argument(name, action="store_true")
+    parser.add_argument("--only")
     parser.error = lambda message: (_ for _ in ()).throw(tree.WrongUse(message))
     return parser.parse_args()
 
@@ -185,10 +198,10 @@ def run():
     gpus, reason = gpu_count()
     if not gpus:
         say(f"# no GPU: {reason}")
-    runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick))]
-    sanitized = sanitize_all() if gpus and not chosen.no_sanitizers else {}
+    runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick, chosen.only))]
+    sanitized = sanitize_all(sanitized_tests(chosen.only)) if gpus and not chosen.no_sanitizers else {}
     seconds = time.monotonic() - begun
-    if gpus and not chosen.no_docs:
+    if gpus and not chosen.no_docs and not chosen.only:
         gpu_report.keep(runs, sanitized, seconds)
         gpu_report.write()
         say(f"# {tree.relative(gpu_report.PAGE)} is written")

@@ -141,6 +141,42 @@ def kernels(results):
             + table(["P", "rows", "S", "pack", "scatter", "device-to-device copy", "pack of it", "scatter of it"], rows))
 
 
+def without_a_route(results):
+    shapes = lines_by_shape(results, ("direct", "conversion", "all-to-all"))
+    rows = []
+    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
+        if ("direct", "zigzag") not in lines:
+            continue
+        there, back, bare = (lines[key]["time"] for key in (("direct", "zigzag"), ("direct", "contiguous"), ("all-to-all", "zigzag")))
+        rows.append([ranks, f"{tokens:,}", sequences, f"{there:.0f}", f"{back:.0f}", f"{bare:.0f}", f"{there / bare:.2f}",
+                     f"{back / bare:.2f}", f"{lines['direct', 'zigzag']['busbw']:.0f}", f"{lines['direct', 'contiguous']['busbw']:.0f}"])
+    text = ("Between GPUs: not measured on this machine: it takes two GPUs that can write to each other's memory. Neither is PyTorch's conversion "
+            "with upstream's cached route.\n")
+    if rows:
+        text = ("Microseconds, as above, of the one kernel that is all of it; GB/s across the link in each direction. PyTorch's conversion with "
+                "upstream's cached route was not measured beside it.\n\n"
+                + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "bare all-to-all", "ratio", "ratio back",
+                         "GB/s", "GB/s back"], rows))
+    shapes = lines_by_shape(results, ("direct, one device", "copy, one device"))
+    rows = []
+    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
+        there, back, copy = (lines[key] for key in (("direct, one device", "zigzag"), ("direct, one device", "contiguous"),
+                                                    ("copy, one device", "zigzag")))
+        rows.append([ranks, f"{tokens:,}", sequences, f"{there['time']:.0f}", f"{back['time']:.0f}", f"{copy['time']:.0f}",
+                     f"{there['busbw']:.0f}", f"{back['busbw']:.0f}", f"{copy['busbw']:.0f}"])
+    if rows:
+        text += ("\nThe kernel alone, all ranks simulated on one device in one launch, both barriers included; copies of the same bytes, one for each "
+                 "rank. Microseconds, and GB/s read and written together.\n\n"
+                 + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "copies", "GB/s", "GB/s back", "GB/s of copies"], rows))
+    rows = [[described(run) if job["name"].startswith("nccl/") else "P = 2, simulated", f"{f['conversions']:,.0f}", f"{f['waits in them']:.0f}",
+             f"{f['reads in them']:.0f}", f"{f['allocations in them']:.0f}", f"{f['us of host time for one, counted']:.1f}"]
+            for run, job in jobs_of(results, "direct_syncs") for f in [job["figures"]] if "conversions" in f]
+    if rows:
+        text += ("\nCounted by CUPTI, which takes part of the host's time for itself.\n\n"
+                 + table(["", "conversions", "waits", "reads", "allocations", "us of the host for one"], rows))
+    return text
+
+
 def lost_ranks(results):
     rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
             for name in ("killed_before", "killed_during", "stuck") for run, job in jobs_of(results, name)
@@ -160,6 +196,7 @@ def section(results):
     text += "```\n\n### Tests\n\n" + tests(results)
     text += "\n### Synchronisations\n\n" + synchronisations(results)
     text += "\n### Conversions\n\n" + conversions(results)
+    text += "\n### Without a route\n\n" + without_a_route(results)
     text += "\n### Kernels alone\n\n" + kernels(results)
     return text + "\n### Lost ranks\n\n" + lost_ranks(results)
 

@@ -47,6 +47,14 @@ class Plan(unittest.TestCase):
         self.assertEqual(self.ranks(4, "--ranks"), [2, 3])
         self.assertEqual(self.ranks(8, "--ranks"), [2, 3, 4])
 
+    def test_only_some_tests(self):
+        runs = gpu.plan(1, True, "direct,graph")
+        self.assertEqual(runs[0].options, ["--quick", "--measure", "--only", "direct,graph"])
+        self.assertIn("nccl/direct,nccl/graph", runs[1].options)
+        self.assertEqual(gpu.sanitized_tests("direct_refill,graph"), "simulated/graph,simulated/direct_refill")
+        self.assertEqual(gpu.sanitized_tests(None), gpu.SANITIZED)
+        self.assertEqual(gpu.sanitize("memcheck", gpu.sanitized_tests("measure"))[0], "skipped")
+
 
 class Results(unittest.TestCase):
     def results_of(self, script):

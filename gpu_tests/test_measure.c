@@ -22,7 +22,7 @@ enum {
     SETS = 4
 };
 
-static const int64_t token_counts[] = {8192, 16384, 65536};
+static const int64_t token_counts[] = {256, 8192, 16384, 65536};
 static const int64_t sequence_counts[] = {8, 64, 1024};
 
 typedef struct subject {
@@ -31,6 +31,9 @@ typedef struct subject {
     pack *pack;
     int64_t rows;
     payload from[SETS], to[SETS]; /* and what is in between, for kernels alone */
+    stage without_route;          /* the same stage */
+    conversion direct;            /* where ranks can write to each other's windows */
+    cpr_cuda_window *windows[SETS];
     int64_t send_splits[MAX_RANKS], recv_splits[MAX_RANKS];
 } subject;
 
@@ -98,11 +101,28 @@ static bool scatter_alone(const subject *m, int set) {
                      &error, "cpr_cuda_scatter");
 }
 
+static bool directly(const subject *m, cpr_direction direction, int set) {
+    void *to[] = {cpr_cuda_window_memory(m->windows[set])};
+    return conversion_run(&m->direct, direction, m->from[set].rows, to);
+}
+
+static bool directly_forward(const subject *m, int set) {
+    return directly(m, CPR_FORWARD, set);
+}
+
+static bool directly_backward(const subject *m, int set) {
+    return directly(m, CPR_BACKWARD, set);
+}
+
+/* What is last is left out where ranks cannot reach each other. */
 static const kind conversions[] = {
     {"conversion", convert_forward, CPR_FORWARD, false},
     {"conversion", convert_backward, CPR_BACKWARD, false},
     {"all-to-all", bare_all_to_all, CPR_FORWARD, false},
+    {"direct", directly_forward, CPR_FORWARD, false},
+    {"direct", directly_backward, CPR_BACKWARD, false},
 };
+enum { DIRECT_KINDS = 2 };
 static const kind kernels[] = {
     {"pack", pack_alone, CPR_BACKWARD, true},
     {"scatter", scatter_alone, CPR_FORWARD, true},
@@ -138,7 +158,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 static bool time_kinds(const subject *m, const kind *kinds, size_t count, double *medians) {
-    enum { MOST_KINDS = 4 };
+    enum { MOST_KINDS = 5 };
     const stage *s = m->stage;
     double times[MOST_KINDS][BATCHES], unused;
     stopwatch watch = {0};
@@ -204,7 +224,44 @@ static bool open_subject(subject *m, stage *s, pack *p) {
     return stage_wait(s);
 }
 
+static bool is_direct(const subject *m) {
+    return m->direct.direct && cpr_cuda_conversion_method(m->direct.direct) == CPR_CUDA_DIRECT;
+}
+
+static bool open_direct(subject *m) {
+    const stage *s = m->stage;
+    cpr_error error;
+    m->without_route = *s;
+    m->without_route.direct = true;
+    if (!conversion_open(&m->direct, &m->without_route, m->pack, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES))
+        return false;
+    for (int set = 0; is_direct(m) && set < SETS; set++)
+        if (!stage_cpr(s, cpr_cuda_window_create(s->group, NULL, m->from[0].bytes, NULL, &m->windows[set], &error), &error,
+                       "cpr_cuda_window_create"))
+            return false;
+    return true;
+}
+
+/* What is timed is right, at the size that it is timed at: byte for byte what the other way gives, which was judged. */
+static bool direct_is_right(const subject *m) {
+    const stage *s = m->stage;
+    const size_t bytes = m->from[0].bytes;
+    char *ours = malloc(bytes), *wanted = malloc(bytes);
+    bool good = (ours && wanted) || stage_fail(s, "no memory to compare in");
+    good = good && convert_forward(m, 0) && directly_forward(m, 0) && stage_wait(s) &&
+           CUDA_TRY(s, cudaMemcpy(wanted, m->to[0].rows[0], bytes, cudaMemcpyDeviceToHost)) &&
+           CUDA_TRY(s, cudaMemcpy(ours, cpr_cuda_window_memory(m->windows[0]), bytes, cudaMemcpyDeviceToHost)) &&
+           (!memcmp(ours, wanted, bytes) || stage_fail(s, "without a route, other bytes arrive"));
+    s->report->cases++;
+    free(ours);
+    free(wanted);
+    return good;
+}
+
 static void close_subject(subject *m) {
+    conversion_close(&m->direct);
+    for (int set = 0; set < SETS; set++)
+        cpr_cuda_window_release(m->windows[set]);
     conversion_close(&m->conversion);
     for (int set = 0; set < SETS; set++) {
         payload_free(&m->from[set]);
@@ -221,9 +278,12 @@ static bool is_right(const stage *s, const pack *p) {
 static bool measure_all_ranks(subject *m) {
     enum { KINDS = sizeof conversions / sizeof *conversions };
     double medians[KINDS];
-    if (!is_right(m->stage, m->pack) || !time_kinds(m, conversions, KINDS, medians))
+    if (!is_right(m->stage, m->pack) || !open_direct(m) || (is_direct(m) && !direct_is_right(m)))
         return false;
-    for (int k = 0; k < KINDS; k++)
+    const int kinds = is_direct(m) ? KINDS : KINDS - DIRECT_KINDS;
+    if (!time_kinds(m, conversions, (size_t)kinds, medians))
+        return false;
+    for (int k = 0; k < kinds; k++)
         if (!stage_largest(m->stage, &medians[k]) || !tell(m, &conversions[k], medians[k]))
             return false;
     return true;
