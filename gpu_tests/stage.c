@@ -105,8 +105,8 @@ enum { ARENA_BYTES = 192 << 20, ARENA_ALIGNMENT = 4096 };
 static bool open_arena(const stage *s) {
     cpr_error error;
     return s->arena->window ||
-           stage_cpr(s, cpr_cuda_window_create(s->group, NULL, ARENA_BYTES, NULL, &s->arena->window, &error), &error,
-                     "cpr_cuda_window_create");
+           stage_cpr(s, cpr_cuda_window_create(s->group, NULL, ARENA_BYTES, NULL, &s->arena->window, &error),
+                     &error, "cpr_cuda_window_create");
 }
 
 void *stage_allocate_shared(const stage *s, size_t bytes) {

@@ -35,10 +35,10 @@ typedef struct stage {
     cudaStream_t stream;
     ncclComm_t comm;
     cpr_cuda_group *group;
-    bool direct;        /* conversions are made without a route */
+    bool direct;            /* conversions are made without a route */
     cpr_cuda_method method; /* of those, where the stage is real */
-    int64_t repeat;     /* of their offsets; 0: once */
-    arena *arena;       /* of a real stage */
+    int64_t repeat;         /* of their offsets; 0: once */
+    arena *arena;           /* of a real stage */
 } stage;
 
 /* A stage of `ranks` simulated ranks on the current device. */

@@ -38,7 +38,8 @@ static void watched_close(watched *w) {
 
 static bool poison(const watched *w) {
     for (int64_t i = 0; i < w->stage->count; i++)
-        if (!CUDA_TRY(w->stage, cudaMemsetAsync(w->to.blocks[i], POISON, w->to.block_bytes, w->stage->stream)))
+        if (!CUDA_TRY(w->stage,
+                      cudaMemsetAsync(w->to.blocks[i], POISON, w->to.block_bytes, w->stage->stream)))
             return false;
     return true;
 }
@@ -57,12 +58,13 @@ static bool untouched(const watched *w, const char *what) {
     return count.wrong == 0 || stage_fail(s, "%s: %llu bytes were written", what, count.wrong);
 }
 
-static bool same(const stage *s, const cpr_error *got, const cpr_error *wanted, int64_t rank, const char *what) {
+static bool same(const stage *s, const cpr_error *got, const cpr_error *wanted, int64_t rank,
+                 const char *what) {
     return (got->status == wanted->status && got->index == wanted->index && got->got == wanted->got &&
             got->wanted == wanted->wanted) ||
            stage_fail(s,
-                      "%s: P = %" PRId64 ", rank %" PRId64 ": %s %" PRId64 " %" PRId64 " %" PRId64 ", wanted %s %" PRId64
-                      " %" PRId64 " %" PRId64,
+                      "%s: P = %" PRId64 ", rank %" PRId64 ": %s %" PRId64 " %" PRId64 " %" PRId64
+                      ", wanted %s %" PRId64 " %" PRId64 " %" PRId64,
                       what, s->cp_size, rank, cpr_status_name(got->status), got->index, got->got, got->wanted,
                       cpr_status_name(wanted->status), wanted->index, wanted->got, wanted->wanted);
 }
@@ -94,8 +96,11 @@ static bool refused(const stage *s, const route_case *c, const char *name, bool 
     if (wanted.status == CPR_OK || wanted.status == CPR_OVERFLOW)
         return true;
     stage_step(s, "%s, P = %" PRId64, name, s->cp_size);
-    const cpr_cuda_conversion_request request = {
-        .rows = rows, .row_bytes = ROW_BYTES, .source = c->source, .target = c->target, .tp_size = c->tp_size};
+    const cpr_cuda_conversion_request request = {.rows = rows,
+                                                 .row_bytes = ROW_BYTES,
+                                                 .source = c->source,
+                                                 .target = c->target,
+                                                 .tp_size = c->tp_size};
     watched w = {.stage = s, .touched = stage_allocate(s, sizeof *w.touched)};
     cpr_cu_seqlens views[MAX_RANKS];
     bool good = w.touched;
@@ -104,12 +109,13 @@ static bool refused(const stage *s, const route_case *c, const char *name, bool 
         views[i] = converts.offsets[i].view;
     }
     cpr_error error;
-    good = good && payload_make(&w.from, s, rows, ROW_BYTES, 0) && payload_make(&w.to, s, rows, ROW_BYTES, 0) &&
-           stage_cpr(s,
-                     cpr_cuda_direct_simulation_create(&request, views, s->cp_size, NULL, &converts.direct_simulation,
-                                                       &error),
-                     &error, "cpr_cuda_direct_simulation_create") &&
-           poison(&w) && conversion_run(&converts, CPR_FORWARD, w.from.rows, w.to.rows) && untouched(&w, name);
+    good =
+        good && payload_make(&w.from, s, rows, ROW_BYTES, 0) && payload_make(&w.to, s, rows, ROW_BYTES, 0) &&
+        stage_cpr(s,
+                  cpr_cuda_direct_simulation_create(&request, views, s->cp_size, NULL,
+                                                    &converts.direct_simulation, &error),
+                  &error, "cpr_cuda_direct_simulation_create") &&
+        poison(&w) && conversion_run(&converts, CPR_FORWARD, w.from.rows, w.to.rows) && untouched(&w, name);
     for (int64_t i = 0; good && i < s->count; i++) {
         const cpr_error told = conversion_told(&converts, i), again = conversion_told(&converts, i);
         const cpr_error nothing = {CPR_OK, -1, 0, 0};
@@ -140,9 +146,9 @@ bool test_direct_errors(stage *s) {
         choices from = choices_from_seed(random_next(&state), NULL);
         route_case_draw(&from, &CASE_BOUNDS_DRAWN, c);
         const cpr_status status = c->expected.status;
-        if (c->entries < 1 || (status != CPR_NONZERO_START && status != CPR_DECREASING && status != CPR_TOTAL_MISMATCH &&
-                               status != CPR_NOT_DIVISIBLE_2CP && status != CPR_NOT_DIVISIBLE_CP &&
-                               status != CPR_NOT_DIVISIBLE_CP_TP))
+        if (c->entries < 1 || (status != CPR_NONZERO_START && status != CPR_DECREASING &&
+                               status != CPR_TOTAL_MISMATCH && status != CPR_NOT_DIVISIBLE_2CP &&
+                               status != CPR_NOT_DIVISIBLE_CP && status != CPR_NOT_DIVISIBLE_CP_TP))
             continue;
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "wrong case %" PRId64 ", %s", i++, cpr_status_name(status));
@@ -174,15 +180,18 @@ static bool run_and_look(watched *w, cpr_status wanted, const char *what) {
     cpr_error error = {CPR_OK, -1, 0, 0};
     bool good = poison(w);
     if (good && s->real)
-        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->from.rows[0], w->to.rows[0], s->stream, &error);
+        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->from.rows[0], w->to.rows[0],
+                                      s->stream, &error);
     else if (good)
         (void)cpr_cuda_direct_simulation_run(w->conversion.direct_simulation, CPR_FORWARD,
-                                             (const void *const *)w->from.rows, w->to.rows, s->stream, &error);
+                                             (const void *const *)w->from.rows, w->to.rows, s->stream,
+                                             &error);
     good = good && untouched(w, what);
     for (int64_t i = 0; good && i < s->count; i++) {
         const cpr_error told = conversion_told(&w->conversion, i);
-        good = told.status == wanted || stage_fail(s, "%s: rank %" PRId64 ": %s, wanted %s", what, s->first + i,
-                                                   cpr_status_name(told.status), cpr_status_name(wanted));
+        good =
+            told.status == wanted || stage_fail(s, "%s: rank %" PRId64 ": %s, wanted %s", what, s->first + i,
+                                                cpr_status_name(told.status), cpr_status_name(wanted));
     }
     s->report->cases++;
     return good;
@@ -222,7 +231,8 @@ static bool in_place(watched *w) {
     cpr_error error;
     stage_step(s, "in place");
     if (s->real)
-        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->to.rows[0], w->to.rows[0], s->stream, &error);
+        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->to.rows[0], w->to.rows[0],
+                                      s->stream, &error);
     else
         (void)cpr_cuda_direct_simulation_run(w->conversion.direct_simulation, CPR_FORWARD,
                                              (const void *const *)w->to.rows, w->to.rows, s->stream, &error);
@@ -246,7 +256,8 @@ static bool out_of_windows(watched *w) {
     cpr_error error = {CPR_OK, -1, 0, 0};
     bool good = outside;
     if (good)
-        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->from.rows[0], outside, s->stream, &error);
+        (void)cpr_cuda_conversion_run(w->conversion.direct, CPR_FORWARD, w->from.rows[0], outside, s->stream,
+                                      &error);
     const cpr_error wanted = {CPR_UNREACHABLE, -1, 0, s->cp_size};
     good = good && same(s, &error, &wanted, s->first, "out of windows") && stage_wait(s);
     const cpr_error told = conversion_told(&w->conversion, 0);

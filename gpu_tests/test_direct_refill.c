@@ -48,8 +48,8 @@ static bool relist(const trip *t) {
     bool good = tokens || stage_fail(s, "no memory for tokens");
     for (int64_t i = 0; good && i < s->count; i++) {
         oracle_tokens(&listed, t->plan.source, s->first + i, tokens);
-        good = CUDA_TRY(s, cudaMemcpyAsync(t->source_tokens + i * t->rows, tokens, bytes, cudaMemcpyHostToDevice,
-                                           s->stream));
+        good = CUDA_TRY(s, cudaMemcpyAsync(t->source_tokens + i * t->rows, tokens, bytes,
+                                           cudaMemcpyHostToDevice, s->stream));
         oracle_tokens(&listed, t->plan.target, s->first + i, tokens);
         good = good && CUDA_TRY(s, cudaMemcpyAsync(t->target_tokens + i * t->rows, tokens, bytes,
                                                    cudaMemcpyHostToDevice, s->stream));
@@ -77,10 +77,13 @@ static bool replay_wrong(trip *t, cudaGraphExec_t graph, int64_t entry) {
     good = good && trip_paint(t, 99) && CUDA_TRY(s, gpu_count_reset(counted, s->stream)) &&
            CUDA_TRY(s, cudaGraphLaunch(graph, s->stream));
     for (int64_t i = 0; good && i < s->count; i++)
-        good = CUDA_TRY(s, gpu_check_bytes(t->away.blocks[i], t->away.block_bytes, 0xa5, counted, s->stream)) &&
-               CUDA_TRY(s, gpu_check_bytes(t->home.blocks[i], t->home.block_bytes, 0xa5, counted, s->stream));
-    good = good && stage_wait(s) && CUDA_TRY(s, cudaMemcpy(&touched, counted, sizeof touched, cudaMemcpyDeviceToHost)) &&
-           (touched.wrong == 0 || stage_fail(s, "a replay with wrong offsets wrote %llu bytes", touched.wrong));
+        good =
+            CUDA_TRY(s, gpu_check_bytes(t->away.blocks[i], t->away.block_bytes, 0xa5, counted, s->stream)) &&
+            CUDA_TRY(s, gpu_check_bytes(t->home.blocks[i], t->home.block_bytes, 0xa5, counted, s->stream));
+    good =
+        good && stage_wait(s) &&
+        CUDA_TRY(s, cudaMemcpy(&touched, counted, sizeof touched, cudaMemcpyDeviceToHost)) &&
+        (touched.wrong == 0 || stage_fail(s, "a replay with wrong offsets wrote %llu bytes", touched.wrong));
     for (int64_t i = 0; good && i < s->count; i++) {
         const cpr_error told = conversion_told(&t->conversion, i);
         good = (told.status == CPR_DECREASING && told.index == entry) ||
@@ -107,10 +110,13 @@ static bool capture(trip *t, cudaGraph_t *graph, cudaGraphExec_t *instance) {
 static bool refill_by_route(trip *t, uint64_t salt) {
     const stage *s = t->stage;
     cpr_error error;
-    (void)cpr_cuda_conversion_run(t->conversion.direct, CPR_FORWARD, t->start.rows[0], t->away.rows[0], s->stream, &error);
+    (void)cpr_cuda_conversion_run(t->conversion.direct, CPR_FORWARD, t->start.rows[0], t->away.rows[0],
+                                  s->stream, &error);
     if (error.status != CPR_CAPTURE_LAYOUT_CHANGE)
-        return stage_fail(s, "a stale route: %s, wanted capture_layout_change", cpr_status_name(error.status));
-    return stage_cpr(s, cpr_cuda_conversion_refill(t->conversion.direct, &error), &error, "cpr_cuda_conversion_refill") &&
+        return stage_fail(s, "a stale route: %s, wanted capture_layout_change",
+                          cpr_status_name(error.status));
+    return stage_cpr(s, cpr_cuda_conversion_refill(t->conversion.direct, &error), &error,
+                     "cpr_cuda_conversion_refill") &&
            relist(t) && trip_paint(t, salt) && trip_forward(t) && trip_backward(t) && trip_judge(t, salt);
 }
 
@@ -125,7 +131,8 @@ bool test_direct_refill(stage *s) {
     if (good)
         redraw(p, 2 * s->cp_size, &random);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
-    good = good && trip_open(&t, s, &plan) && trip_paint(&t, 1) && trip_forward(&t) && trip_backward(&t) && trip_judge(&t, 1);
+    good = good && trip_open(&t, s, &plan) && trip_paint(&t, 1) && trip_forward(&t) && trip_backward(&t) &&
+           trip_judge(&t, 1);
     const bool direct = good && is_direct(&t);
     good = good && (!direct || capture(&t, &graph, &instance));
     for (uint64_t salt = 2; good && salt < 2 + REPLAYS; salt++) {
@@ -135,8 +142,9 @@ bool test_direct_refill(stage *s) {
             good = refill_by_route(&t, salt);
             continue;
         }
-        good = refill(&t) && relist(&t) && trip_paint(&t, salt) && CUDA_TRY(s, cudaGraphLaunch(instance, s->stream)) &&
-               trip_judge(&t, salt) && (salt % 3 || replay_wrong(&t, instance, 1 + (int64_t)salt % SEQUENCES));
+        good = refill(&t) && relist(&t) && trip_paint(&t, salt) &&
+               CUDA_TRY(s, cudaGraphLaunch(instance, s->stream)) && trip_judge(&t, salt) &&
+               (salt % 3 || replay_wrong(&t, instance, 1 + (int64_t)salt % SEQUENCES));
     }
     if (instance)
         cudaGraphExecDestroy(instance);

@@ -26,8 +26,8 @@ bool test_direct_in_flight(stage *s) {
         stages[i] = *s;
         stages[i].stream = NULL;
         pack_spread(2048, 3 + 5 * i, s->cp_size, &packs[i]);
-        const trip_plan plan = {&packs[i], i % 2 ? CPR_CONTIGUOUS : CPR_ZIGZAG, i % 2 ? CPR_ZIGZAG : CPR_CONTIGUOUS,
-                                1040, 0};
+        const trip_plan plan = {&packs[i], i % 2 ? CPR_CONTIGUOUS : CPR_ZIGZAG,
+                                i % 2 ? CPR_ZIGZAG : CPR_CONTIGUOUS, 1040, 0};
         good = CUDA_TRY(s, cudaStreamCreateWithFlags(&stages[i].stream, cudaStreamNonBlocking)) &&
                trip_open(&trips[i], &stages[i], &plan);
     }
@@ -67,7 +67,8 @@ bool test_direct_syncs(stage *s) {
     if (good)
         pack_spread(8192, 8, s->cp_size, p);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, 64, 0};
-    good = good && trip_open(&t, s, &plan) && trip_paint(&t, 1) && trip_forward(&t) && trip_backward(&t) && stage_wait(s);
+    good = good && trip_open(&t, s, &plan) && trip_paint(&t, 1) && trip_forward(&t) && trip_backward(&t) &&
+           stage_wait(s);
     const double begun = seconds_now();
     sync_count_into(&counted);
     for (int i = 0; good && i < RUNS; i++)
@@ -81,8 +82,9 @@ bool test_direct_syncs(stage *s) {
            report_figure(s->report, "allocations in them", (double)counted.allocations) &&
            report_figure(s->report, "us of host time for one, counted", us);
     if (good && (counted.waits || counted.reads || counted.allocations))
-        good = stage_fail(s, "%" PRId64 " waits (%s), %" PRId64 " reads, %" PRId64 " allocations (%s); wanted none",
-                          counted.waits, counted.last_wait, counted.reads, counted.allocations, counted.last_allocation);
+        good = stage_fail(
+            s, "%" PRId64 " waits (%s), %" PRId64 " reads, %" PRId64 " allocations (%s); wanted none",
+            counted.waits, counted.last_wait, counted.reads, counted.allocations, counted.last_allocation);
     trip_close(&t);
     free(p);
     return good;
@@ -118,15 +120,18 @@ static bool windows_are_kept(const stage *s) {
     void *memory = NULL;
     cpr_error error;
     const size_t bytes = 1 << 21;
-    bool good = NCCL_TRY(s, ncclMemAlloc(&memory, bytes)) &&
-                stage_cpr(s, cpr_cuda_window_create(s->group, memory, bytes, NULL, &first, &error), &error, "window") &&
-                stage_cpr(s, cpr_cuda_window_create(s->group, memory, bytes, NULL, &again, &error), &error, "window") &&
-                stage_cpr(s, cpr_cuda_window_create(s->group, NULL, bytes, NULL, &other, &error), &error, "window") &&
-                expect(s, first == again, "the same memory is registered twice") &&
-                expect(s, other != first, "two windows are one") &&
-                expect(s, cpr_cuda_window_memory(first) == memory, "a window has other memory than it was given") &&
-                expect(s, cpr_cuda_window_create(s->group, NULL, 0, NULL, &other, &error) == CPR_OVERFLOW,
-                       "a window of no bytes is made");
+    bool good =
+        NCCL_TRY(s, ncclMemAlloc(&memory, bytes)) &&
+        stage_cpr(s, cpr_cuda_window_create(s->group, memory, bytes, NULL, &first, &error), &error,
+                  "window") &&
+        stage_cpr(s, cpr_cuda_window_create(s->group, memory, bytes, NULL, &again, &error), &error,
+                  "window") &&
+        stage_cpr(s, cpr_cuda_window_create(s->group, NULL, bytes, NULL, &other, &error), &error, "window") &&
+        expect(s, first == again, "the same memory is registered twice") &&
+        expect(s, other != first, "two windows are one") &&
+        expect(s, cpr_cuda_window_memory(first) == memory, "a window has other memory than it was given") &&
+        expect(s, cpr_cuda_window_create(s->group, NULL, 0, NULL, &other, &error) == CPR_OVERFLOW,
+               "a window of no bytes is made");
     cpr_cuda_window_release(again);
     good = good && expect(s, cpr_cuda_window_memory(first) == memory, "a window that is in use is gone");
     cpr_cuda_window_release(first);
@@ -164,7 +169,8 @@ bool test_direct_methods(stage *s) {
         pack_spread(128 * s->cp_size, 4, s->cp_size, p);
     good = good && device_offsets_make(&offsets, s, p->cu, p->entries, true, 1, 1) && windows_are_kept(s);
     cpr_cuda_conversion_request request = {.on_device = offsets.view,
-                                           .on_host = cpr_cu_seqlens_int64(p ? p->cu : NULL, p ? p->entries : 0),
+                                           .on_host =
+                                               cpr_cu_seqlens_int64(p ? p->cu : NULL, p ? p->entries : 0),
                                            .rows = 128,
                                            .row_bytes = 96,
                                            .source = CPR_ZIGZAG,
@@ -176,26 +182,31 @@ bool test_direct_methods(stage *s) {
     if (good)
         good = report_figure(s->report, "direct", direct);
     good = good && expect(s, direct == can_be_direct(s), "AUTO has chosen the wrong method");
-    good = good && expect(s, create(s, &request, CPR_CUDA_ROUTE, &made, &error) &&
-                                 cpr_cuda_conversion_method(made) == CPR_CUDA_ROUTE,
+    good = good && expect(s,
+                          create(s, &request, CPR_CUDA_ROUTE, &made, &error) &&
+                              cpr_cuda_conversion_method(made) == CPR_CUDA_ROUTE,
                           "ROUTE cannot be forced");
     cpr_cuda_conversion_free(made);
     made = NULL;
     const bool forced = good && create(s, &request, CPR_CUDA_DIRECT, &made, &error);
-    good = good && expect(s, forced == direct, "DIRECT can be forced where it cannot be, or the other way round");
+    good = good &&
+           expect(s, forced == direct, "DIRECT can be forced where it cannot be, or the other way round");
     if (good && !forced)
-        good = expect(s, error.status == CPR_UNREACHABLE && error.wanted == s->cp_size, "no reason why DIRECT is refused");
+        good = expect(s, error.status == CPR_UNREACHABLE && error.wanted == s->cp_size,
+                      "no reason why DIRECT is refused");
     cpr_cuda_conversion_free(made);
     made = NULL;
     request.on_device.data = NULL;
-    good = good && expect(s, create(s, &request, CPR_CUDA_AUTO, &made, &error) &&
-                                 cpr_cuda_conversion_method(made) == CPR_CUDA_ROUTE,
+    good = good && expect(s,
+                          create(s, &request, CPR_CUDA_AUTO, &made, &error) &&
+                              cpr_cuda_conversion_method(made) == CPR_CUDA_ROUTE,
                           "AUTO without offsets on the device is not ROUTE");
     cpr_cuda_conversion_free(made);
     made = NULL;
     request.target = CPR_LAYOUT_COUNT;
-    good = good && expect(s, !create(s, &request, CPR_CUDA_AUTO, &made, &error) && error.status == CPR_BAD_LAYOUT,
-                          "a layout that there is none of is taken");
+    good = good &&
+           expect(s, !create(s, &request, CPR_CUDA_AUTO, &made, &error) && error.status == CPR_BAD_LAYOUT,
+                  "a layout that there is none of is taken");
     good = good && trip_by(s, p, CPR_CUDA_AUTO) && trip_by(s, p, CPR_CUDA_ROUTE) &&
            (!direct || trip_by(s, p, CPR_CUDA_DIRECT));
     device_offsets_free(&offsets);
@@ -228,8 +239,8 @@ static bool time_batches(trip *t, const cpr_direction *direction, double *median
             if (direction)
                 good = conversion_run(&t->conversion, *direction, from, t->away.rows);
             for (int64_t r = 0; good && !direction && r < s->count; r++)
-                good = CUDA_TRY(s, cudaMemcpyAsync(t->away.rows[r], from[r], t->away.bytes, cudaMemcpyDeviceToDevice,
-                                                   s->stream));
+                good = CUDA_TRY(s, cudaMemcpyAsync(t->away.rows[r], from[r], t->away.bytes,
+                                                   cudaMemcpyDeviceToDevice, s->stream));
         }
         float ms = 0;
         good = good && CUDA_TRY(s, cudaEventRecord(end, s->stream)) && stage_wait(s) &&
@@ -273,7 +284,8 @@ static bool measure(const stage *s, pack *p, int64_t tokens, int64_t sequences) 
     pack_spread(tokens, sequences, s->cp_size, p);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
     stage_step(s, "%" PRId64 " tokens, %s, P = %" PRId64, tokens, p->name, s->cp_size);
-    bool good = trip_open(&t, s, &plan) && trip_paint(&t, 7) && trip_forward(&t) && trip_backward(&t) && trip_judge(&t, 7);
+    bool good = trip_open(&t, s, &plan) && trip_paint(&t, 7) && trip_forward(&t) && trip_backward(&t) &&
+                trip_judge(&t, 7);
     for (int way = 0; good && way < 2; way++)
         good = time_batches(&t, &ways[way], &us) && tell(&t, "direct, one device", way == 0, us);
     good = good && time_batches(&t, NULL, &us) && tell(&t, "copy, one device", true, us);

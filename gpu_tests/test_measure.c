@@ -236,8 +236,9 @@ static bool open_direct(subject *m) {
     if (!conversion_open(&m->direct, &m->without_route, m->pack, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES))
         return false;
     for (int set = 0; is_direct(m) && set < SETS; set++)
-        if (!stage_cpr(s, cpr_cuda_window_create(s->group, NULL, m->from[0].bytes, NULL, &m->windows[set], &error), &error,
-                       "cpr_cuda_window_create"))
+        if (!stage_cpr(
+                s, cpr_cuda_window_create(s->group, NULL, m->from[0].bytes, NULL, &m->windows[set], &error),
+                &error, "cpr_cuda_window_create"))
             return false;
     return true;
 }
@@ -248,10 +249,11 @@ static bool direct_is_right(const subject *m) {
     const size_t bytes = m->from[0].bytes;
     char *ours = malloc(bytes), *wanted = malloc(bytes);
     bool good = (ours && wanted) || stage_fail(s, "no memory to compare in");
-    good = good && convert_forward(m, 0) && directly_forward(m, 0) && stage_wait(s) &&
-           CUDA_TRY(s, cudaMemcpy(wanted, m->to[0].rows[0], bytes, cudaMemcpyDeviceToHost)) &&
-           CUDA_TRY(s, cudaMemcpy(ours, cpr_cuda_window_memory(m->windows[0]), bytes, cudaMemcpyDeviceToHost)) &&
-           (!memcmp(ours, wanted, bytes) || stage_fail(s, "without a route, other bytes arrive"));
+    good =
+        good && convert_forward(m, 0) && directly_forward(m, 0) && stage_wait(s) &&
+        CUDA_TRY(s, cudaMemcpy(wanted, m->to[0].rows[0], bytes, cudaMemcpyDeviceToHost)) &&
+        CUDA_TRY(s, cudaMemcpy(ours, cpr_cuda_window_memory(m->windows[0]), bytes, cudaMemcpyDeviceToHost)) &&
+        (!memcmp(ours, wanted, bytes) || stage_fail(s, "without a route, other bytes arrive"));
     s->report->cases++;
     free(ours);
     free(wanted);

@@ -56,19 +56,20 @@ static bool open_direct(conversion *c, const pack *p, cpr_layout source, cpr_lay
     for (int64_t i = 0; i < s->count; i++)
         views[i] = c->offsets[i].view;
     return stage_cpr(
-        s, cpr_cuda_direct_simulation_create(&request, views, s->cp_size, NULL, &c->direct_simulation, &error), &error,
-        "cpr_cuda_direct_simulation_create");
+        s,
+        cpr_cuda_direct_simulation_create(&request, views, s->cp_size, NULL, &c->direct_simulation, &error),
+        &error, "cpr_cuda_direct_simulation_create");
 }
 
 static bool run_direct(const conversion *c, cpr_direction direction, void *const *from, void *const *to) {
     const stage *s = c->stage;
     cpr_error error;
     if (s->real)
-        return stage_cpr(s, cpr_cuda_conversion_run(c->direct, direction, from[0], to[0], s->stream, &error), &error,
-                         "cpr_cuda_conversion_run");
+        return stage_cpr(s, cpr_cuda_conversion_run(c->direct, direction, from[0], to[0], s->stream, &error),
+                         &error, "cpr_cuda_conversion_run");
     return stage_cpr(s,
-                     cpr_cuda_direct_simulation_run(c->direct_simulation, direction, (const void *const *)from, to,
-                                                    s->stream, &error),
+                     cpr_cuda_direct_simulation_run(c->direct_simulation, direction,
+                                                    (const void *const *)from, to, s->stream, &error),
                      &error, "cpr_cuda_direct_simulation_run");
 }
 

@@ -508,7 +508,8 @@ static int64_t turn_without_end(const cpr_places *places, int64_t chunks, int64_
     return turned > 0 ? turned - 1 : turned;
 }
 
-static cpr_direct_chunk direct_chunk_in_one_run(const cpr_places *places, int64_t units_per_row, int64_t number) {
+static cpr_direct_chunk direct_chunk_in_one_run(const cpr_places *places, int64_t units_per_row,
+                                                int64_t number) {
     cpr_direct_chunk chunk = cpr_direct_chunk_at(places, units_per_row, number);
     chunk.in_one_run = true;
     return chunk;

@@ -36,7 +36,8 @@ static uint64_t digest_of(const cpr_cu_seqlens *on_host) {
 }
 
 /* Collective; a rank without a route takes part and returns why it has none. */
-static cpr_status build_exchange(cpr_cuda_conversion *conversion, cpr_cuda_exchange **exchange, cpr_error *error) {
+static cpr_status build_exchange(cpr_cuda_conversion *conversion, cpr_cuda_exchange **exchange,
+                                 cpr_error *error) {
     const cpr_cuda_conversion_request *request = &conversion->request;
     const cpr_route_request route_request = {
         .cu_seqlens = request->on_host,
@@ -50,8 +51,8 @@ static cpr_status build_exchange(cpr_cuda_conversion *conversion, cpr_cuda_excha
     cpr_error own;
     (void)cpr_route_build(&route_request, &conversion->allocator, &route, &own);
     if (cpr_cuda_group_tell(conversion->group, &own, (cpr_rank_record){0}, error) == CPR_OK &&
-        cpr_cuda_exchange_create(conversion->group, route, request->row_bytes, &conversion->allocator, exchange,
-                                 error) == CPR_OK) {
+        cpr_cuda_exchange_create(conversion->group, route, request->row_bytes, &conversion->allocator,
+                                 exchange, error) == CPR_OK) {
         conversion->built_from = digest_of(&request->on_host);
     }
     cpr_route_free(route);
@@ -80,27 +81,26 @@ static void refuse_target(const cpr_cuda_conversion *conversion, cpr_direct_memb
     }
 }
 
-static cpr_direct_member member_of(const cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
-                                   const void *target) {
+static cpr_direct_member member_of(const cpr_cuda_conversion *conversion, cpr_direction direction,
+                                   const void *source, const void *target) {
     const cpr_cuda_conversion_request *request = &conversion->request;
     const cpr_cuda_group *group = conversion->group;
-    cpr_direct_member member = cpr_direct_member_of(request, &request->on_device, geometry_of(group), direction,
-                                                    source, target);
+    cpr_direct_member member =
+        cpr_direct_member_of(request, &request->on_device, geometry_of(group), direction, source, target);
     member.boards = group->reach.board->bases;
     member.channel = conversion->channel;
     member.report = conversion->report;
     member.given_up = group->given_up;
     member.timeout_ms = group->timeout_ms;
-    const cpr_cuda_window *window =
-        cpr_cuda_window_around(group, target, (size_t)cpr_direct_bytes(request));
+    const cpr_cuda_window *window = cpr_cuda_window_around(group, target, (size_t)cpr_direct_bytes(request));
     if (window == NULL) {
         refuse_target(conversion, &member);
         return member;
     }
     member.targets = window->bases;
     member.target_offset = (size_t)((const char *)target - window->memory);
-    member.call_digest = cpr_stirred_in(cpr_stirred_in(member.call_digest, (uint64_t)window->number),
-                                        member.target_offset);
+    member.call_digest =
+        cpr_stirred_in(cpr_stirred_in(member.call_digest, (uint64_t)window->number), member.target_offset);
     return member;
 }
 
@@ -168,7 +168,8 @@ static cpr_status open_direct(cpr_cuda_conversion *conversion, uint64_t channels
     if (choose_channel(conversion, channels_used, error) != CPR_OK) {
         return error->status;
     }
-    conversion->blocks = cpr_direct_blocks(cpr_direct_bytes(&conversion->request), group->reach.multiprocessors);
+    conversion->blocks =
+        cpr_direct_blocks(cpr_direct_bytes(&conversion->request), group->reach.multiprocessors);
     cpr_error own;
     (void)take_resources(conversion, &own);
     if (cpr_cuda_group_tell(group, &own, (cpr_rank_record){0}, error) == CPR_OK) {
@@ -237,7 +238,8 @@ static cpr_status choose_method(cpr_cuda_conversion *conversion, cpr_error *erro
     const cpr_cuda_group *group = conversion->group;
     const agreement all = agreement_of(group);
     if (!all.all_directly && conversion->request.method == CPR_CUDA_DIRECT) {
-        return cpr_fail(error, CPR_UNREACHABLE, -1, group->reach.all ? 0 : group->reach.team_size, group->size);
+        return cpr_fail(error, CPR_UNREACHABLE, -1, group->reach.all ? 0 : group->reach.team_size,
+                        group->size);
     }
     conversion->method = all.all_directly ? CPR_CUDA_DIRECT : CPR_CUDA_ROUTE;
     return all.all_directly ? open_direct(conversion, all.channels_used, error)
@@ -307,8 +309,8 @@ cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *conversion
  * MARK: - Running
  *============================================================================*/
 
-cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
-                                   void *target, cudaStream_t stream, cpr_error *error) {
+cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_direction direction,
+                                   const void *source, void *target, cudaStream_t stream, cpr_error *error) {
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
     if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK) {
@@ -339,7 +341,8 @@ cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error 
 cpr_status cpr_cuda_conversion_refill(cpr_cuda_conversion *conversion, cpr_error *error) {
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
-    if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK || conversion->method == CPR_CUDA_DIRECT) {
+    if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK ||
+        conversion->method == CPR_CUDA_DIRECT) {
         return outcome->status;
     }
     cpr_cuda_exchange *exchange = NULL;

@@ -38,9 +38,7 @@
 
 enum { BLOCKS_RESIDENT = 4, SHARED_BYTES = 40 * 1024, POLLS_UNTIL_A_LOOK_AT_THE_HOST = 256 };
 
-template <int COUNT> struct members {
-    cpr_direct_member of[COUNT];
-};
+template <int COUNT> struct members { cpr_direct_member of[COUNT]; };
 
 /* What the threads of a block share. */
 struct block_state {
@@ -70,7 +68,8 @@ static __device__ __forceinline__ uint64_t nanoseconds() {
  *============================================================================*/
 
 /* The slot at rank `at` for notes from rank `from`. */
-static __device__ __forceinline__ cpr_direct_slot *slot_of(const cpr_direct_member &m, int64_t at, int64_t from) {
+static __device__ __forceinline__ cpr_direct_slot *slot_of(const cpr_direct_member &m, int64_t at,
+                                                           int64_t from) {
     char *board = static_cast<char *>(m.boards[at]);
     return reinterpret_cast<cpr_direct_slot *>(
         board + cpr_direct_slot_at(m.facts.ranks, m.channel, blockIdx.x, from));
@@ -78,8 +77,8 @@ static __device__ __forceinline__ cpr_direct_slot *slot_of(const cpr_direct_memb
 
 static __device__ __forceinline__ unsigned long long *own_step(const cpr_direct_member &m) {
     char *board = static_cast<char *>(m.boards[m.rank]);
-    return reinterpret_cast<unsigned long long *>(
-        board + cpr_direct_step_at(m.facts.ranks, m.channel, blockIdx.x));
+    return reinterpret_cast<unsigned long long *>(board +
+                                                  cpr_direct_step_at(m.facts.ranks, m.channel, blockIdx.x));
 }
 
 /* After a __syncthreads that follows all that is told of. */
@@ -203,7 +202,8 @@ static __device__ void report(const cpr_direct_member &m, const cpr_error &error
  * MARK: - Moving
  *============================================================================*/
 
-template <class Unit> static __device__ __forceinline__ Unit *target_of(const cpr_direct_member &m, int64_t peer) {
+template <class Unit>
+static __device__ __forceinline__ Unit *target_of(const cpr_direct_member &m, int64_t peer) {
     return reinterpret_cast<Unit *>(static_cast<char *>(m.targets[peer]) + m.target_offset);
 }
 
@@ -225,17 +225,20 @@ static __device__ void move_chunk(const cpr_direct_member &m, const cpr_places &
         move_in_line<CPR_MOVE_DEPTH, true>(from + first, to, CPR_MOVE_DEPTH);
     } else {
         const int units = static_cast<int>(chunk.end - chunk.begin);
-        move_in_line<CPR_MOVE_DEPTH, false>(from + first, to, (units - lane + CPR_MOVE_LANES - 1) / CPR_MOVE_LANES);
+        move_in_line<CPR_MOVE_DEPTH, false>(from + first, to,
+                                            (units - lane + CPR_MOVE_LANES - 1) / CPR_MOVE_LANES);
     }
 }
 
-template <class Unit> static __device__ void move_all(const cpr_direct_member &m, const cpr_offsets &offsets) {
+template <class Unit>
+static __device__ void move_all(const cpr_direct_member &m, const cpr_offsets &offsets) {
     const cpr_places places = cpr_places_of(&offsets, &m.facts, m.rank);
     const int64_t units_per_row = static_cast<int64_t>(m.row_bytes / sizeof(Unit));
     const int64_t chunks = cpr_direct_chunks(&places, units_per_row);
     const int64_t stride = cpr_move_chunk_stride(gridDim.x);
     const int lane = thread_number() % CPR_MOVE_LANES;
-    for (int64_t number = cpr_move_first_chunk(blockIdx.x, thread_number()); number < chunks; number += stride) {
+    for (int64_t number = cpr_move_first_chunk(blockIdx.x, thread_number()); number < chunks;
+         number += stride) {
         const cpr_direct_chunk chunk =
             cpr_direct_chunk_at(&places, units_per_row, cpr_direct_turn(&places, chunks, number));
         move_chunk<Unit>(m, places, units_per_row, chunk, lane);
@@ -267,8 +270,9 @@ static __device__ void end(const cpr_direct_member &m, const block_state &state)
 }
 
 template <class Unit, int COUNT>
-static __global__ __launch_bounds__(CPR_MOVE_THREADS, BLOCKS_RESIDENT) void convert_directly(
-    const __grid_constant__ members<COUNT> all) {
+static __global__
+__launch_bounds__(CPR_MOVE_THREADS,
+                  BLOCKS_RESIDENT) void convert_directly(const __grid_constant__ members<COUNT> all) {
     extern __shared__ int64_t shared[];
     __shared__ block_state state;
     const cpr_direct_member &m = all.of[blockIdx.y];
@@ -316,8 +320,8 @@ template <int COUNT> static const void *kernel_for(size_t unit_bytes) {
 }
 
 static size_t shared_bytes(const cpr_direct_member *member) {
-    const size_t bytes =
-        static_cast<size_t>(member->offsets.count) * (member->offsets.wide ? sizeof(int64_t) : sizeof(int32_t));
+    const size_t bytes = static_cast<size_t>(member->offsets.count) *
+                         (member->offsets.wide ? sizeof(int64_t) : sizeof(int32_t));
     return member->refusal.status == CPR_OK && bytes <= SHARED_BYTES ? bytes : 0;
 }
 
@@ -334,12 +338,12 @@ extern "C" cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t
     members<1> all;
     all.of[0] = *member;
     void *arguments[] = {&all};
-    return cudaLaunchKernel(kernel_for<1>(unit_bytes), dim3(static_cast<unsigned>(blocks)), dim3(CPR_MOVE_THREADS),
-                            arguments, shared_bytes(member), stream);
+    return cudaLaunchKernel(kernel_for<1>(unit_bytes), dim3(static_cast<unsigned>(blocks)),
+                            dim3(CPR_MOVE_THREADS), arguments, shared_bytes(member), stream);
 }
 
-extern "C" cudaError_t cpr_direct_launch_together(const cpr_direct_member *member, int count, size_t unit_bytes,
-                                                  int blocks, cudaStream_t stream) {
+extern "C" cudaError_t cpr_direct_launch_together(const cpr_direct_member *member, int count,
+                                                  size_t unit_bytes, int blocks, cudaStream_t stream) {
     static_assert(sizeof(members<CPR_DIRECT_MEMBERS>) <= 32764, "parameters of a kernel");
     const void *kernel = kernel_for<CPR_DIRECT_MEMBERS>(unit_bytes);
     members<CPR_DIRECT_MEMBERS> all = {};
@@ -366,7 +370,8 @@ extern "C" cudaError_t cpr_direct_launch_together(const cpr_direct_member *membe
         blocks = fit > 0 ? fit : 1;
     }
     void *arguments[] = {&all};
-    return cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(count)),
+    return cudaLaunchCooperativeKernel(kernel,
+                                       dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(count)),
                                        dim3(CPR_MOVE_THREADS), arguments, bytes, stream);
 }
 

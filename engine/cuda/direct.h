@@ -12,7 +12,6 @@
 #include "moves.h"
 #include "places.h"
 
-
 /*==============================================================================
  * MARK: - Which thread moves what
  *============================================================================*/
@@ -158,7 +157,8 @@ typedef struct cpr_direct_member {
     cpr_offsets offsets;
     cpr_conversion_facts facts; /* source and target as this direction has them */
     int64_t rank;
-    cpr_error refusal;    /* found by the host before the launch; CPR_OK: none. The rank takes part all the same, so that others learn of it */
+    cpr_error
+        refusal; /* found by the host before the launch; CPR_OK: none. The rank takes part all the same, so that others learn of it */
     uint64_t call_digest; /* of what must be the same on every rank but is not read on the device */
     size_t row_bytes;
     const void *source;
@@ -167,8 +167,8 @@ typedef struct cpr_direct_member {
     void *const *boards; /* of every rank */
     int64_t channel;
     cpr_direct_report *report;
-    const int *given_up;   /* not 0: other ranks are not waited for any more */
-    int64_t timeout_ms; /* for how long they are */
+    const int *given_up; /* not 0: other ranks are not waited for any more */
+    int64_t timeout_ms;  /* for how long they are */
 } cpr_direct_member;
 
 enum { CPR_DIRECT_MEMBERS = 16 };

@@ -58,9 +58,9 @@ static uint64_t digest_of(const cpr_direct_member *member) {
     return cpr_stirred_in(digest, member->row_bytes);
 }
 
-cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *request, const cpr_cu_seqlens *on_device,
-                                       cpr_geometry geometry, cpr_direction direction, const void *source,
-                                       const void *target) {
+cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *request,
+                                       const cpr_cu_seqlens *on_device, cpr_geometry geometry,
+                                       cpr_direction direction, const void *source, const void *target) {
     const bool forward = direction == CPR_FORWARD;
     cpr_direct_member member = {
         .offsets = cpr_offsets_of(on_device),
@@ -88,7 +88,8 @@ cpr_error cpr_direct_report_read(const cpr_direct_report *report, uint64_t *told
         if (raised == *told) {
             return cpr_nothing_found();
         }
-        const cpr_error error = {there->error.status, there->error.index, there->error.got, there->error.wanted};
+        const cpr_error error = {there->error.status, there->error.index, there->error.got,
+                                 there->error.wanted};
         atomic_thread_fence(memory_order_acquire);
         if (there->begun == raised) {
             *told = raised;

@@ -11,9 +11,9 @@ cpr_error cpr_direct_request_refused(const cpr_cuda_conversion_request *request,
 
 /* The part of a rank in one run, but for where its buffers, boards and reports lie. Refused if its offsets cannot be read, or if
  * source and target overlap. */
-cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *request, const cpr_cu_seqlens *on_device,
-                                       cpr_geometry geometry, cpr_direction direction, const void *source,
-                                       const void *target);
+cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *request,
+                                       const cpr_cu_seqlens *on_device, cpr_geometry geometry,
+                                       cpr_direction direction, const void *source, const void *target);
 
 /* The bytes of a rank's rows. */
 int64_t cpr_direct_bytes(const cpr_cuda_conversion_request *request);

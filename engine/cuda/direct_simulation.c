@@ -18,8 +18,8 @@ struct cpr_cuda_direct_simulation {
     int64_t cp_size;
     cpr_cu_seqlens on_device[CPR_DIRECT_MEMBERS];
     int blocks;
-    char *boards;                   /* on the device, of one rank after the other */
-    void **board_table, **targets;  /* on the device */
+    char *boards;                  /* on the device, of one rank after the other */
+    void **board_table, **targets; /* on the device */
     told_by_device *pinned;
     uint64_t told[CPR_DIRECT_MEMBERS];
     cpr_allocator allocator;
@@ -124,8 +124,8 @@ cpr_status cpr_cuda_direct_simulation_create(const cpr_cuda_conversion_request *
 }
 
 cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation, cpr_direction direction,
-                                          const void *const *sources, void *const *targets, cudaStream_t stream,
-                                          cpr_error *error) {
+                                          const void *const *sources, void *const *targets,
+                                          cudaStream_t stream, cpr_error *error) {
     cpr_direct_member members[CPR_DIRECT_MEMBERS];
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
@@ -133,8 +133,8 @@ cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation
     size_t unit = 16;
     for (int64_t r = 0; r < simulation->cp_size; r++) {
         cpr_direct_member *member = &members[r];
-        *member = cpr_direct_member_of(&simulation->request, &simulation->on_device[r], geometry_of(simulation, r),
-                                       direction, sources[r], targets[r]);
+        *member = cpr_direct_member_of(&simulation->request, &simulation->on_device[r],
+                                       geometry_of(simulation, r), direction, sources[r], targets[r]);
         member->targets = simulation->targets;
         member->boards = simulation->board_table;
         member->report = &simulation->pinned->reports[r];

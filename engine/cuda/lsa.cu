@@ -27,7 +27,8 @@ extern "C" int cpr_lsa_team_size(ncclComm_t comm) {
 
 extern "C" ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void **window) {
     *window = nullptr;
-    return ncclCommWindowRegister(comm, memory, bytes, reinterpret_cast<ncclWindow_t *>(window), NCCL_WIN_DEFAULT);
+    return ncclCommWindowRegister(comm, memory, bytes, reinterpret_cast<ncclWindow_t *>(window),
+                                  NCCL_WIN_DEFAULT);
 }
 
 extern "C" ncclResult_t cpr_lsa_deregister(ncclComm_t comm, void *window) {
@@ -45,7 +46,8 @@ extern "C" bool cpr_lsa_is_mapped(const void *window) {
 extern "C" cudaError_t cpr_lsa_bases(void *window, int ranks, void **bases, cudaStream_t stream) {
     ncclWindow_t typed = static_cast<ncclWindow_t>(window);
     void *arguments[] = {&typed, &ranks, &bases};
-    return cudaLaunchKernel(reinterpret_cast<const void *>(find_bases), dim3(1), dim3(32), arguments, 0, stream);
+    return cudaLaunchKernel(reinterpret_cast<const void *>(find_bases), dim3(1), dim3(32), arguments, 0,
+                            stream);
 }
 
 #else

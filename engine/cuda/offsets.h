@@ -128,7 +128,8 @@ CPR_ANYWHERE cpr_error cpr_lengths_judged(const cpr_offsets *offsets, const cpr_
         if (scan->ragged == INT64_MAX) {
             return cpr_nothing_found();
         }
-        const int64_t length = cpr_offset_at(offsets, scan->ragged + 1) - cpr_offset_at(offsets, scan->ragged);
+        const int64_t length =
+            cpr_offset_at(offsets, scan->ragged + 1) - cpr_offset_at(offsets, scan->ragged);
         return cpr_found(CPR_NOT_DIVISIBLE_2CP, scan->ragged, length, 2 * facts->ranks);
     }
     if ((facts->source == CPR_FLAT_ZIGZAG || facts->target == CPR_FLAT_ZIGZAG) &&
@@ -170,8 +171,7 @@ CPR_ANYWHERE cpr_error cpr_offsets_judged(const cpr_offsets *offsets, const cpr_
 CPR_ANYWHERE cpr_error cpr_conversion_refused(const cpr_cu_seqlens *cu_seqlens, cpr_geometry geometry,
                                               int source, int target, cpr_device readable) {
     if (geometry.cp_size < 1 || geometry.cp_size > CPR_CP_SIZE_MAX) {
-        return cpr_found(CPR_BAD_CP_SIZE, -1, geometry.cp_size,
-                         geometry.cp_size < 1 ? 1 : CPR_CP_SIZE_MAX);
+        return cpr_found(CPR_BAD_CP_SIZE, -1, geometry.cp_size, geometry.cp_size < 1 ? 1 : CPR_CP_SIZE_MAX);
     }
     if (geometry.cp_rank < 0 || geometry.cp_rank >= geometry.cp_size) {
         return cpr_found(CPR_BAD_RANK, -1, geometry.cp_rank, geometry.cp_size);

@@ -56,7 +56,8 @@ static cpr_status prepare(cpr_cuda_group *group, void *memory, size_t bytes, con
     if (window == NULL) {
         return cpr_fail_no_memory(error);
     }
-    *window = (cpr_cuda_window){.group = group, .uses = 1, .memory = memory, .bytes = bytes, .allocator = *allocator};
+    *window = (cpr_cuda_window){
+        .group = group, .uses = 1, .memory = memory, .bytes = bytes, .allocator = *allocator};
     if (memory == NULL) {
         window->allocated = ncclMemAlloc((void **)&window->memory, bytes) == ncclSuccess;
     }
@@ -78,9 +79,10 @@ static cudaError_t is_stream_done(void *stream) {
 static cudaError_t find_bases(const cpr_cuda_window *window) {
     const cpr_cuda_group *group = window->group;
     const cudaError_t result = cpr_lsa_bases(window->handle, group->size, window->bases, group->stream);
-    return result != cudaSuccess ? result
-                                 : cudaMemcpyAsync(&window->bases[group->rank], &window->memory, sizeof window->memory,
-                                                   cudaMemcpyHostToDevice, group->stream);
+    return result != cudaSuccess
+               ? result
+               : cudaMemcpyAsync(&window->bases[group->rank], &window->memory, sizeof window->memory,
+                                 cudaMemcpyHostToDevice, group->stream);
 }
 
 static cpr_status map(cpr_cuda_window *window, cpr_error *error) {
@@ -177,7 +179,8 @@ static cpr_status make_board(cpr_cuda_group *group, cpr_error *error) {
 static cudaError_t count_multiprocessors(int *count) {
     int device;
     const cudaError_t result = cudaGetDevice(&device);
-    return result == cudaSuccess ? cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device) : result;
+    return result == cudaSuccess ? cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device)
+                                 : result;
 }
 
 cpr_status cpr_cuda_reach_find(cpr_cuda_group *group, cpr_error *error) {
@@ -221,7 +224,8 @@ void cpr_cuda_reach_end(cpr_cuda_group *group) {
  *============================================================================*/
 
 cpr_status cpr_cuda_window_create(cpr_cuda_group *group, void *memory, size_t bytes,
-                                  const cpr_allocator *allocator, cpr_cuda_window **window, cpr_error *error) {
+                                  const cpr_allocator *allocator, cpr_cuda_window **window,
+                                  cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;

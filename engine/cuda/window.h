@@ -12,9 +12,9 @@ struct cpr_cuda_window {
     int64_t uses;
     char *memory;
     size_t bytes;
-    bool allocated;  /* here, not by the caller */
-    void *handle;    /* NCCL's; NULL: other ranks cannot reach it */
-    void **bases;    /* on the device: where it begins at every rank */
+    bool allocated; /* here, not by the caller */
+    void *handle;   /* NCCL's; NULL: other ranks cannot reach it */
+    void **bases;   /* on the device: where it begins at every rank */
     cpr_allocator allocator;
 };
 

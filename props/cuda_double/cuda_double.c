@@ -425,11 +425,13 @@ ncclResult_t ncclMemAlloc(void **memory, size_t size) {
 static pthread_mutex_t boards = PTHREAD_MUTEX_INITIALIZER;
 
 static cpr_direct_slot *slot_of(const cpr_direct_member *m, int64_t at, int64_t from) {
-    return (cpr_direct_slot *)(void *)((char *)m->boards[at] + cpr_direct_slot_at(m->facts.ranks, m->channel, 0, from));
+    return (cpr_direct_slot *)(void *)((char *)m->boards[at] +
+                                       cpr_direct_slot_at(m->facts.ranks, m->channel, 0, from));
 }
 
 static uint64_t *own_step(const cpr_direct_member *m) {
-    return (uint64_t *)(void *)((char *)m->boards[m->rank] + cpr_direct_step_at(m->facts.ranks, m->channel, 0));
+    return (uint64_t *)(void *)((char *)m->boards[m->rank] +
+                                cpr_direct_step_at(m->facts.ranks, m->channel, 0));
 }
 
 static void tell_all(const cpr_direct_member *m, uint64_t step, const cpr_direct_note *note) {
@@ -475,14 +477,15 @@ static void answer(const direct_part *part) {
     const cpr_direct_member *m = &part->member;
     cpr_direct_findings all = {INT64_MAX, INT64_MAX};
     for (int64_t r = 0; r < m->facts.ranks; r++) {
-        const cpr_direct_findings one = cpr_direct_found_in(r, &slot_of(m, m->rank, r)->note, &slot_of(m, m->rank, 0)->note);
+        const cpr_direct_findings one =
+            cpr_direct_found_in(r, &slot_of(m, m->rank, r)->note, &slot_of(m, m->rank, 0)->note);
         all.failed = one.failed < all.failed ? one.failed : all.failed;
         all.different = one.different < all.different ? one.different : all.different;
     }
-    const cpr_error found =
-        cpr_direct_answer(part->own, &all, &slot_of(m, m->rank, all.failed == INT64_MAX ? 0 : all.failed)->note,
-                          &slot_of(m, m->rank, all.different == INT64_MAX ? 0 : all.different)->note,
-                          &slot_of(m, m->rank, 0)->note);
+    const cpr_error found = cpr_direct_answer(
+        part->own, &all, &slot_of(m, m->rank, all.failed == INT64_MAX ? 0 : all.failed)->note,
+        &slot_of(m, m->rank, all.different == INT64_MAX ? 0 : all.different)->note,
+        &slot_of(m, m->rank, 0)->note);
     if (found.status == CPR_OK)
         move_directly(part);
     else {
@@ -526,8 +529,8 @@ static bool convert_directly(work *w) {
     return done;
 }
 
-cudaError_t cpr_direct_launch_together(const cpr_direct_member *members, int count, size_t unit_bytes, int blocks,
-                                       cudaStream_t stream) {
+cudaError_t cpr_direct_launch_together(const cpr_direct_member *members, int count, size_t unit_bytes,
+                                       int blocks, cudaStream_t stream) {
     const cudaError_t result = outcome();
     insist(blocks > 0 && count > 0 && count <= CPR_DIRECT_MEMBERS, "a grid of no blocks or too many ranks");
     if (result != cudaSuccess)
@@ -541,7 +544,8 @@ cudaError_t cpr_direct_launch_together(const cpr_direct_member *members, int cou
     return cudaSuccess;
 }
 
-cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes, int blocks, cudaStream_t stream) {
+cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes, int blocks,
+                              cudaStream_t stream) {
     return cpr_direct_launch_together(member, 1, unit_bytes, blocks, stream);
 }
 
@@ -549,7 +553,8 @@ int cpr_direct_blocks(int64_t bytes, int multiprocessors) {
     return bytes > 0 ? multiprocessors : 1;
 }
 
-cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries, int count, cudaStream_t stream) {
+cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries, int count,
+                                   cudaStream_t stream) {
     const cudaError_t result = outcome();
     if (result == cudaSuccess) {
         work *w = make_work(TABLE);

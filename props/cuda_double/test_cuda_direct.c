@@ -10,7 +10,15 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { MOST_RANKS = 4, ROW_BYTES = 24, TOKENS = 168, NOTES = 24, PATIENT_MS = 60000, SHORT_MS = 200, MOST_CHANNELS = 16 };
+enum {
+    MOST_RANKS = 4,
+    ROW_BYTES = 24,
+    TOKENS = 168,
+    NOTES = 24,
+    PATIENT_MS = 60000,
+    SHORT_MS = 200,
+    MOST_CHANNELS = 16
+};
 
 static const int64_t BOUNDARIES[] = {0, 24, 24, 96, 168};
 static const int64_t OTHERS[] = {0, 48, 48, 96, 168};
@@ -58,7 +66,8 @@ static void note(rank *r, cpr_error error) {
 static void paint(const rank *r, cpr_layout layout, unsigned char *rows) {
     cpr_intervals *intervals = NULL;
     const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(r->device_offsets, LENGTH_OF(BOUNDARIES));
-    (void)cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){r->ranks, r->number}, layout, NULL, &intervals, NULL);
+    (void)cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){r->ranks, r->number}, layout, NULL,
+                               &intervals, NULL);
     for (int64_t i = 0; intervals && i < intervals->count; i++)
         for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
             for (int byte = 0; byte < ROW_BYTES; byte++)
@@ -152,7 +161,8 @@ static void perform(const rank *like, int64_t count, bool reachable, rank *ranks
  * MARK: - There and back
  *============================================================================*/
 
-static cpr_error convert(rank *r, cpr_cuda_conversion *conversion, cpr_direction direction, const void *from, void *to) {
+static cpr_error convert(rank *r, cpr_cuda_conversion *conversion, cpr_direction direction, const void *from,
+                         void *to) {
     cpr_error error, waited;
     const int64_t allocations = double_allocations(), synchronisations = double_synchronisations();
     (void)cpr_cuda_conversion_run(conversion, direction, from, to, r->stream, &error);
@@ -193,7 +203,8 @@ static cpr_cuda_conversion *make(rank *r, cpr_cuda_method wanted) {
     cpr_error error;
     (void)cpr_cuda_conversion_create(r->group, &r->request, &r->allocator, &conversion, &error);
     must(r, error.status == CPR_OK, "no conversion is made");
-    must(r, conversion != NULL && cpr_cuda_conversion_method(conversion) == wanted, "another method is chosen");
+    must(r, conversion != NULL && cpr_cuda_conversion_method(conversion) == wanted,
+         "another method is chosen");
     return conversion;
 }
 
@@ -230,7 +241,8 @@ static void captured(rank *r) {
         const cpr_error found = told(conversion);
         if (refills[i] == WRONG) {
             memset(r->wanted, 0xff, r->bytes);
-            must(r, found.status == CPR_DECREASING && found.index == 2 && found.got == 12 && found.wanted == 24,
+            must(r,
+                 found.status == CPR_DECREASING && found.index == 2 && found.got == 12 && found.wanted == 24,
                  "wrong offsets are not told");
         } else
             must(r, found.status == CPR_OK, "right offsets are refused");
@@ -301,7 +313,11 @@ static void odd_ones(rank *r) {
     memset(r->source, 1, r->bytes);
     for (int what = 0; what < 4; what++) {
         memset(r->target, 0xff, 2 * r->bytes);
-        memcpy(r->device_offsets, !odd || what > 1 ? BOUNDARIES : what == 0 ? OTHERS : WRONG, sizeof BOUNDARIES);
+        memcpy(r->device_offsets,
+               !odd || what > 1 ? BOUNDARIES
+               : what == 0      ? OTHERS
+                                : WRONG,
+               sizeof BOUNDARIES);
         const void *from = odd && what == 2 ? r->target + 1 : r->source;
         void *to = odd && what == 3 ? outside : r->target;
         cpr_error error = convert(r, conversion, CPR_FORWARD, from, to);
@@ -402,7 +418,8 @@ static void wrong_requests(rank *r) {
         note(r, error);
     }
     cpr_cuda_window *window = NULL;
-    (void)cpr_cuda_window_create(r->group, NULL, r->number == 1 ? 4096 : 8192, &r->allocator, &window, &error);
+    (void)cpr_cuda_window_create(r->group, NULL, r->number == 1 ? 4096 : 8192, &r->allocator, &window,
+                                 &error);
     note(r, error);
     (void)cpr_cuda_window_create(r->group, NULL, 0, &r->allocator, &window, &error);
     note(r, error);
@@ -536,11 +553,14 @@ static void simulated(void **state) {
     }
     cudaStream_t stream;
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    cpr_cuda_conversion_request request = {
-        .rows = TOKENS / RANKS, .row_bytes = ROW_BYTES, .source = CPR_HEADS_THEN_TAILS, .target = CPR_CONTIGUOUS};
+    cpr_cuda_conversion_request request = {.rows = TOKENS / RANKS,
+                                           .row_bytes = ROW_BYTES,
+                                           .source = CPR_HEADS_THEN_TAILS,
+                                           .target = CPR_CONTIGUOUS};
     cpr_cuda_direct_simulation *simulation = NULL;
     cpr_error error;
-    assert_int_equal(cpr_cuda_direct_simulation_create(&request, views, RANKS, &allocator, &simulation, &error), CPR_OK);
+    assert_int_equal(
+        cpr_cuda_direct_simulation_create(&request, views, RANKS, &allocator, &simulation, &error), CPR_OK);
     assert_int_equal(cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
                                                     (void *const *)away, stream, &error),
                      CPR_OK);
@@ -553,8 +573,8 @@ static void simulated(void **state) {
         assert_memory_equal(home[r], start[r], bytes);
     }
     memcpy(ranks[1].device_offsets, WRONG, sizeof WRONG);
-    (void)cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)home,
-                                         stream, &error);
+    (void)cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
+                                         (void *const *)home, stream, &error);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     (void)cpr_cuda_direct_simulation_check(simulation, 0, &error);
     expect_error(&error, CPR_PEER_FAILED, 1, CPR_DECREASING, 0);
@@ -572,7 +592,8 @@ static void simulated(void **state) {
     expect_error(&error, CPR_OVERFLOW, -1, 17, 16);
     for (int64_t at = 0;; at++) {
         double_fail_call(at, cudaErrorMemoryAllocation);
-        const cpr_status status = cpr_cuda_direct_simulation_create(&request, views, RANKS, &allocator, &simulation, &error);
+        const cpr_status status =
+            cpr_cuda_direct_simulation_create(&request, views, RANKS, &allocator, &simulation, &error);
         if (!double_failed_call())
             break;
         assert_int_equal(status, CPR_NO_MEMORY);

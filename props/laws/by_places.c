@@ -16,8 +16,8 @@ cpr_conversion_facts facts_of_request(const cpr_route_request *request) {
 
 static cpr_error judged(const cpr_route_request *request) {
     const cpr_conversion_facts facts = facts_of_request(request);
-    const cpr_error refused = cpr_conversion_refused(&request->cu_seqlens, request->geometry, facts.source,
-                                                     facts.target, CPR_CPU);
+    const cpr_error refused =
+        cpr_conversion_refused(&request->cu_seqlens, request->geometry, facts.source, facts.target, CPR_CPU);
     if (refused.status != CPR_OK)
         return refused;
     const cpr_offsets offsets = cpr_offsets_of(&request->cu_seqlens);

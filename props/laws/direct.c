@@ -3,9 +3,9 @@
  * The conversion without a route, its kernel run here thread by thread: offsets are judged by many threads, ranks tell each other
  * what they found, and rows are moved by the engine's own index arithmetic, with loads and stores that are watched.
  */
+#include "cuda/direct.h"
 #include "by_places.h"
 #include "compare.h"
-#include "cuda/direct.h"
 #include "laws.h"
 #include "oracle.h"
 #include "paint.h"
@@ -31,8 +31,8 @@ static cpr_offsets_scan scanned(const engine_under_test *engine, const cpr_offse
 static cpr_error judged(const engine_under_test *engine, const cpr_route_request *request, int64_t threads,
                         cpr_offsets_scan *scan) {
     const cpr_conversion_facts facts = facts_of_request(request);
-    const cpr_error refused = cpr_conversion_refused(&request->cu_seqlens, request->geometry, facts.source,
-                                                     facts.target, CPR_CPU);
+    const cpr_error refused =
+        cpr_conversion_refused(&request->cu_seqlens, request->geometry, facts.source, facts.target, CPR_CPU);
     if (refused.status != CPR_OK)
         return refused;
     const cpr_offsets offsets = cpr_offsets_of(&request->cu_seqlens);
@@ -50,7 +50,8 @@ static bool judges_as_expected(const route_case *c, const engine_under_test *eng
         if (!as_expected(c, error.status, &error, "the kernel's threads", v))
             return false;
         if (c->expected.status == CPR_OK && scans[i].digest != scans[0].digest)
-            return law_fail(v, "a digest depends on the number of threads", "%" PRId64 " threads", numbers[i]);
+            return law_fail(v, "a digest depends on the number of threads", "%" PRId64 " threads",
+                            numbers[i]);
     }
     return true;
 }
@@ -104,15 +105,15 @@ static bool ranks_agree(device *d, uint64_t digest, verdict *v) {
         return false;
     d->notes[odd].status = wrong.status;
     if (!answers(d, wrong, wrong, "a rank whose offsets are wrong", v) ||
-        (d->ranks > 1 && !answers(d, fine, (cpr_error){CPR_PEER_FAILED, odd, wrong.status, 0}, "a rank beside it", v)))
+        (d->ranks > 1 &&
+         !answers(d, fine, (cpr_error){CPR_PEER_FAILED, odd, wrong.status, 0}, "a rank beside it", v)))
         return false;
     d->notes[odd] = (cpr_direct_note){CPR_OK, digest + 1};
     const int64_t first = odd > 0 ? odd : 1;
-    return d->ranks == 1 ||
-           answers(d, fine,
-                   (cpr_error){CPR_DIVERGENT_METADATA, first, (int64_t)d->notes[first].digest,
-                               (int64_t)d->notes[0].digest},
-                   "a rank among others with other offsets", v);
+    return d->ranks == 1 || answers(d, fine,
+                                    (cpr_error){CPR_DIVERGENT_METADATA, first,
+                                                (int64_t)d->notes[first].digest, (int64_t)d->notes[0].digest},
+                                    "a rank among others with other offsets", v);
 }
 
 /* Empty sequences are no difference, other boundaries are. */
@@ -133,7 +134,8 @@ static bool digest_tells(device *d, uint64_t digest, verdict *v) {
     for (int64_t i = 0; i <= c->entries; i++)
         cu[i] = cu[i] == c->cu[c->entries - 1] ? cu[i] + 2 * d->ranks : cu[i];
     return scanned(d->engine, &offsets, &d->facts, 3).digest != digest ||
-           law_fail(v, "a digest does not tell a difference", "the last boundary moved by %" PRId64, 2 * d->ranks);
+           law_fail(v, "a digest does not tell a difference", "the last boundary moved by %" PRId64,
+                    2 * d->ranks);
 }
 
 /*==============================================================================
@@ -141,21 +143,24 @@ static bool digest_tells(device *d, uint64_t digest, verdict *v) {
  *============================================================================*/
 
 static size_t row_bytes_of(const route_case *c, int64_t total_rows) {
-    static const size_t sizes[] = {1, 2, 3, 4, 6, 7, 8, 12, 16, 20, 24, 40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
+    static const size_t sizes[] = {1,  2,  3,  4,  6,   7,   8,    12,   16,   20,  24,
+                                   40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
     size_t size = sizes[salt_below(c->salt, 63, sizeof sizes / sizeof *sizes)];
     while (size > 1 && size * (size_t)total_rows > MOST_BYTES)
         size = (size + 1) / 2;
     return size;
 }
 
-static bool move_unit(const device *d, int64_t rank, int64_t unit, cpr_direct_place place, int64_t *moved, verdict *v) {
+static bool move_unit(const device *d, int64_t rank, int64_t unit, cpr_direct_place place, int64_t *moved,
+                      verdict *v) {
     const device_rows *from = &d->source[rank];
     if (place.peer < 0 || place.peer >= d->ranks || unit < 0 || (uint64_t)unit >= from->size / d->unit ||
         place.unit < 0 || (uint64_t)place.unit >= d->target[place.peer].size / d->unit)
         return law_fail(v, "a thread leaves the memory",
-                        "unit %" PRId64 " of rank %" PRId64 " to unit %" PRId64 " of rank %" PRId64, unit, rank,
-                        place.unit, place.peer);
-    memcpy(d->target[place.peer].bytes + (size_t)place.unit * d->unit, from->bytes + (size_t)unit * d->unit, d->unit);
+                        "unit %" PRId64 " of rank %" PRId64 " to unit %" PRId64 " of rank %" PRId64, unit,
+                        rank, place.unit, place.peer);
+    memcpy(d->target[place.peer].bytes + (size_t)place.unit * d->unit, from->bytes + (size_t)unit * d->unit,
+           d->unit);
     ++*moved;
     return true;
 }
@@ -166,8 +171,8 @@ static bool run_thread(const device *d, const cpr_places *places, int64_t block,
     const int64_t chunks = cpr_direct_chunks(places, units_per_row);
     for (int64_t number = cpr_move_first_chunk(block, thread); number < chunks;
          number += cpr_move_chunk_stride(d->blocks)) {
-        const cpr_direct_chunk chunk = d->engine->direct_chunk_at(
-            places, units_per_row, d->engine->direct_turn(places, chunks, number));
+        const cpr_direct_chunk chunk =
+            d->engine->direct_chunk_at(places, units_per_row, d->engine->direct_turn(places, chunks, number));
         for (int64_t unit = chunk.begin + thread % CPR_MOVE_LANES; unit < chunk.end; unit += CPR_MOVE_LANES) {
             const cpr_direct_place place = chunk.in_one_run
                                                ? cpr_direct_in_one_run(&chunk, units_per_row, unit)
@@ -233,8 +238,9 @@ static bool convert(device *d, const char *direction, verdict *v) {
     for (int64_t r = 0; r < d->ranks; r++) {
         const int64_t at = paint_first_difference(d->target[r].bytes, wanted[r].bytes, d->rows, d->row_bytes);
         if (at < d->rows)
-            return law_fail(v, "rows do not go where they belong", "%s: rank %" PRId64 " row %" PRId64 " of %zu bytes",
-                            direction, r, at, d->row_bytes);
+            return law_fail(v, "rows do not go where they belong",
+                            "%s: rank %" PRId64 " row %" PRId64 " of %zu bytes", direction, r, at,
+                            d->row_bytes);
     }
     return true;
 }

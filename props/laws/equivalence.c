@@ -80,8 +80,8 @@ static bool agree(const route_case *c, const engine_under_test *engine, const an
                         "builders disagree in the error", v))
             return false;
     return !legal || (hold_together(engine, answers, v) &&
-                      (total > CPR_ENUMERATION_MAX_TOKENS || (same_side(engine, answers, CPR_SEND, v) &&
-                                                              same_side(engine, answers, CPR_RECV, v))));
+                      (total > CPR_ENUMERATION_MAX_TOKENS ||
+                       (same_side(engine, answers, CPR_SEND, v) && same_side(engine, answers, CPR_RECV, v))));
 }
 
 static bool oracles_are_quick(const route_case *c) {

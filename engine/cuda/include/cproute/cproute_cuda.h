@@ -168,10 +168,12 @@ CPR_API bool cpr_cuda_window_is_shared(const cpr_cuda_window *window);
 typedef enum cpr_cuda_method { CPR_CUDA_AUTO = 0, CPR_CUDA_ROUTE = 1, CPR_CUDA_DIRECT = 2 } cpr_cuda_method;
 
 typedef struct cpr_cuda_conversion_request {
-    cpr_cu_seqlens on_device; /* for DIRECT: device = CPR_CUDA, aligned to its type. Read by each run, in stream order: entries may change
+    cpr_cu_seqlens
+        on_device; /* for DIRECT: device = CPR_CUDA, aligned to its type. Read by each run, in stream order: entries may change
                                  between runs, as between replays of a graph; data NULL: there are none, and AUTO is ROUTE */
-    cpr_cu_seqlens on_host; /* for ROUTE: the same entries, read whenever the route is built or checked; data NULL: there are none */
-    int64_t rows;           /* of one rank, in every source and target: T / P */
+    cpr_cu_seqlens
+        on_host; /* for ROUTE: the same entries, read whenever the route is built or checked; data NULL: there are none */
+    int64_t rows; /* of one rank, in every source and target: T / P */
     size_t row_bytes;
     cpr_layout source, target;
     int64_t tp_size; /* as in cpr_route_request */
@@ -187,7 +189,8 @@ typedef struct cpr_cuda_conversion cpr_cuda_conversion;
  * cpr_cuda_conversion_free. Fails as cpr_cuda_exchange_create does; DIRECT with unreachable where not every rank can write to every
  * other one; overflow (-1 | 17 | 16) for too many conversions; ROUTE as cpr_route_build does of on_host.
  */
-CPR_API cpr_status cpr_cuda_conversion_create(cpr_cuda_group *group, const cpr_cuda_conversion_request *request,
+CPR_API cpr_status cpr_cuda_conversion_create(cpr_cuda_group *group,
+                                              const cpr_cuda_conversion_request *request,
                                               const cpr_allocator *allocator,
                                               cpr_cuda_conversion **conversion, cpr_error *error);
 
@@ -261,9 +264,10 @@ CPR_API cpr_status cpr_cuda_direct_simulation_create(const cpr_cuda_conversion_r
 CPR_API void cpr_cuda_direct_simulation_free(cpr_cuda_direct_simulation *simulation);
 
 /* As cpr_cuda_conversion_run, for all ranks; targets lie anywhere. */
-CPR_API cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation, cpr_direction direction,
-                                                  const void *const *sources, void *const *targets,
-                                                  cudaStream_t stream, cpr_error *error);
+CPR_API cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation,
+                                                  cpr_direction direction, const void *const *sources,
+                                                  void *const *targets, cudaStream_t stream,
+                                                  cpr_error *error);
 
 /* As cpr_cuda_conversion_check, for one rank. */
 CPR_API cpr_status cpr_cuda_direct_simulation_check(cpr_cuda_direct_simulation *simulation, int64_t rank,
