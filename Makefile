@@ -2,9 +2,9 @@
 # The front door. Each target is one line that a person could type; the work is done by CMake presets and ci/.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
-export JOBS FUZZ_SECONDS LAW
+export JOBS FUZZ_SECONDS SOAK_MINUTES LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -18,6 +18,15 @@ fuzz: ## libFuzzer on every law, from the corpus. FUZZ_SECONDS=60 LAW=a,b JOBS=n
 
 fuzz-afl: ## the same with AFL++
 	@$(PYTHON) ci/fuzz_afl.py
+
+soak: ## both fuzzers on all laws for long, each from what the other found. SOAK_MINUTES=60 LAW=a,b JOBS=n
+	@$(PYTHON) ci/soak.py
+
+triage: ## judge findings again, put equal ones together, shrink them to text cases
+	@$(PYTHON) ci/triage.py
+
+fuzz-report: ## plots of all fuzzing so far: build/fuzz-report.html
+	@$(PYTHON) ci/report.py
 
 figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
 	@$(PYTHON) ci/figures.py
@@ -68,7 +77,7 @@ clean: ## remove build/; findings/ stays
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
-	    printf '  make %-10s %s\n' "$$name" "$$text"; done
+	    printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 bench: ## what cached lookups cost
 	@$(call build,bench,bench_cache)

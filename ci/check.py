@@ -18,6 +18,7 @@ import time
 import xml.etree.ElementTree
 
 import campaign
+import corpora
 import cover
 import fuzz
 import fuzz_afl
@@ -232,7 +233,7 @@ def fuzz_smoke(law):
     """The seeds, then some fuzzing from them; nothing is kept but a failing input."""
     with tempfile.TemporaryDirectory() as folder:
         output = suite.command([fuzz.LibFuzzer().binary(law), *fuzz.LIBFUZZER_OPTIONS, f"-runs={SMOKE_CASES}",
-                                f"-artifact_prefix={tree.BUILD}/{law}-", folder, *campaign.seeds_of(law)])
+                                f"-artifact_prefix={tree.BUILD}/{law}-", folder, *corpora.seeds_of(law)])
     return f"{fuzz.executed(output):,} cases"
 
 
@@ -264,7 +265,7 @@ class Lanes:
         """Builds the command and the byte seeds; true if the command was built."""
         command_built = self.tests.run("build: gcc, release", built, "release", *targets)
         self.seeds_made.set_result(
-            command_built and self.tests.run("corpus: byte seeds from text cases", campaign.make_seeds))
+            command_built and self.tests.run("corpus: byte seeds from text cases", corpora.make_seeds))
         return command_built
 
     def release(self):

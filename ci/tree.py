@@ -110,6 +110,10 @@ def build(preset, *targets, parallel=None):
     return directory
 
 
+def fuzz_target(preset, law):
+    return os.path.join(BUILD, preset, "fuzz", f"fuzz_{law}")
+
+
 def commit():
     """As git tells it; a copy that came without its history is told by whoever copied it."""
     if os.environ.get("CPROUTE_COMMIT"):
