@@ -133,12 +133,17 @@ def group(paths, judge_input):
     return groups, held
 
 
+def leftovers():
+    """What fuzzers saved, judged already or not; the canary is no law."""
+    laws = set(tree.laws())
+    return [path for place in LEFTOVERS for path in failing_inputs_below(place) if law_of(path, laws)]
+
+
 def salvage(binary_of):
     """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. `binary_of(law)` judges, and
     inputs of laws that it has none for stay where they are."""
-    paths = [path for place in LEFTOVERS for path in failing_inputs_below(place)]
     laws = set(tree.laws())
-    paths = [path for path in paths if law_of(path, laws) and os.path.exists(binary_of(law_of(path, laws)))]
+    paths = [path for path in leftovers() if os.path.exists(binary_of(law_of(path, laws)))]
     groups, _ = group(paths, lambda law, path: judge(binary_of(law), path))
     findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
     for finding in findings:
@@ -155,8 +160,8 @@ def run():
     missing = [path for path in sys.argv[1:] if not os.path.exists(path)]
     if missing:
         raise tree.WrongUse(f"{missing[0]} is not there")
-    places = sys.argv[1:] or [tree.FINDINGS, *LEFTOVERS]
-    paths = [path for place in places for path in failing_inputs_below(place)]
+    paths = [path for place in sys.argv[1:] or [tree.FINDINGS] for path in failing_inputs_below(place)]
+    paths += [] if sys.argv[1:] else leftovers()
     if not paths:
         print("no input to judge")
         return tree.EXIT_CLEAN

@@ -43,7 +43,7 @@ typedef struct arguments {
     offsets order, real;
 
     const law *law;
-    const char *out;
+    const char *out, *dictionaries;
     bool *laws; /* by their numbers, for subcommands that take several; NULL: all */
     double seconds;
     uint64_t cases, seed;
