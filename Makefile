@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS SOAK_MINUTES LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -64,8 +64,14 @@ tsan: ## build and test with ThreadSanitizer
 	@$(call build,tsan)
 	@ctest --preset tsan -j $(JOBS)
 
-lint: ## formatting, licences, headers as C and C++, cppcheck, man page, warnings of every clang
-	@$(PYTHON) ci/check.py lint warnings
+lint: ## formatting, licences, headers as C and C++, cppcheck, clang-tidy, scripts, warnings of every clang
+	@$(PYTHON) ci/check.py lint warnings tidy
+
+check-all: ## every lane that CI has, on this machine: other compilers, 32 bits, OSS-Fuzz ... an hour on two cores
+	@$(PYTHON) ci/check.py all
+
+oss-fuzz: ## run .clusterfuzzlite/build.sh without a container, check what it builds as OSS-Fuzz would
+	@$(PYTHON) ci/oss_fuzz.py
 
 format: ## clang-format on every C source
 	@bash -c 'source ci/toolchain.sh; \
