@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -278,6 +279,7 @@ class Lanes:
         self.tests = tests
         self.names = names
         self.seeds_made = concurrent.futures.Future()
+        self.seeding = threading.Lock()
 
     def start(self, pool):
         return [pool.submit(self.build_and_test, name) if name in PRESETS_OF_LANES else
@@ -291,8 +293,9 @@ class Lanes:
 
     def seeds(self):
         """Waits for the byte seeds, which the release lane makes; makes them where that lane was not asked for."""
-        if "release" not in self.names and not self.seeds_made.done():
-            self.make_seeds("cproute")
+        with self.seeding:
+            if "release" not in self.names and not self.seeds_made.done():
+                self.make_seeds("cproute")
         return self.seeds_made.result()
 
     def make_seeds(self, *targets):

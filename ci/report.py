@@ -22,7 +22,8 @@ BINS = 60
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 220, 70, 16, 12, 34
 COLOURS = ("#2a78d6", "#c2571a", "#1c8a4e", "#8a4fc4", "#b0307a", "#6b6b6b")
 
-Series = collections.namedtuple("Series", "name points")
+# `lines` are lists of (seconds of fuzzing, value).
+Series = collections.namedtuple("Series", "name lines")
 
 
 def fuzzing_time(records):
@@ -53,9 +54,35 @@ def rates(progress, total):
         bin_sums[0] += max(record["cases"] - cases, 0)
         bin_sums[1] += max(record["seconds"] - seconds, 0.0)
         before[key] = record["cases"], record["seconds"]
-    return [Series(engine, [((slot + 0.5) * width, cases / seconds)
-                            for (name, slot), (cases, seconds) in sorted(sums.items()) if name == engine and seconds > 0])
-            for engine in engines_of(progress)]
+    lines = collections.defaultdict(list)
+    last = {}
+    for (engine, slot), (cases, seconds) in sorted(sums.items()):
+        if seconds <= 0:
+            continue
+        # Nothing is drawn for the time that an engine did not run.
+        if slot - last.get(engine, slot) > 2 or not lines[engine]:
+            lines[engine].append([])
+        last[engine] = slot
+        lines[engine][-1].append(((slot + 0.5) * width, cases / seconds))
+    return [Series(engine, lines[engine]) for engine in engines_of(progress)]
+
+
+def steps(points, total):
+    """A value holds until the next one, and the last one to the end."""
+    line = []
+    for t, value in thinned([*points, (total, points[-1][1])] if points else []):
+        if line:
+            line.append((t, line[-1][1]))
+        line.append((t, value))
+    return [line]
+
+
+def thinned(points, most=400):
+    """The last of the points that would fall on the same spot."""
+    if len(points) <= most:
+        return points
+    width = (points[-1][0] - points[0][0]) / most or 1.0
+    return list({int(t / width): (t, value) for t, value in points}.values())
 
 
 def summed_over_laws(progress, name, best):
@@ -68,26 +95,23 @@ def summed_over_laws(progress, name, best):
     return points
 
 
-def edges(progress):
-    return [Series(engine, summed_over_laws([record for record in progress if record["engine"] == engine], "edges", True))
+def edges(progress, total):
+    return [Series(engine, steps(summed_over_laws([record for record in progress if record["engine"] == engine], "edges", True),
+                                 total))
             for engine in engines_of(progress)]
 
 
-def findings(records):
+def inputs(progress, total):
+    return [Series("inputs", steps(summed_over_laws(progress, "corpus", False), total))]
+
+
+def findings(records, total):
     seen, points = set(), [(0.0, 0)]
     for record in records:
         if "finding" in record:
             seen.add((record["law"], record["finding"]))
-        points.append((record["t"], len(seen)))
-    return [Series("findings", points)]
-
-
-def thinned(points, most=400):
-    """The last of the points that would fall on the same spot."""
-    if len(points) <= most:
-        return points
-    step = (points[-1][0] - points[0][0]) / most or 1.0
-    return list({int(t / step): (t, value) for t, value in points}.values())
+            points.append((record["t"], len(seen)))
+    return [Series("findings", steps(points, total))]
 
 
 def round_up(value):
@@ -112,7 +136,7 @@ def time_label(seconds, total):
 
 
 def chart(title, series, total, unit):
-    top = round_up(max([value for one in series for _, value in one.points] + [1]))
+    top = round_up(max([value for one in series for line in one.lines for _, value in line] + [1]))
     total = max(total, 1.0)
 
     def x(t):
@@ -130,12 +154,14 @@ def chart(title, series, total, unit):
                      f'<text x="{x(t):.1f}" y="{HEIGHT - 10}" text-anchor="{"end" if quarter == 4 else "middle"}">'
                      f'{time_label(t, total)}</text>')
     for colour, one in zip(COLOURS, series):
-        points = thinned(one.points)
-        path = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x(t):.1f}" cy="{y(value):.1f}" r="5" fill="{colour}" opacity="0">'
-                  f'<title>{html.escape(one.name)}, {time_label(t, total)}: {value:,.0f} {unit}</title></circle>'
-                  for t, value in points]
+        for line in one.lines:
+            path = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in line)
+            # The round cap shows a line of one point.
+            parts.append(f'<polyline points="{path} {path.split()[-1]}" fill="none" stroke="{colour}" stroke-width="2"'
+                         ' stroke-linecap="round"/>')
+            parts += [f'<circle cx="{x(t):.1f}" cy="{y(value):.1f}" r="5" fill="{colour}" opacity="0">'
+                      f'<title>{html.escape(one.name)}, {time_label(t, total)}: {value:,.0f} {unit}</title></circle>'
+                      for t, value in line]
     parts.append("</svg>")
     if len(series) > 1:
         parts += ["<p class=legend>", *(f'<span><i style="background:{colour}"></i>{html.escape(one.name)}</span>'
@@ -197,10 +223,9 @@ def page(records):
     found = list(dict.fromkeys((record["law"], record["finding"]) for record in records if "finding" in record))
     last = {(record["session"], record["engine"], record["law"]): record["cases"] for record in progress}
     charts = [chart("Cases a second, one process", rates(progress, total), total, "cases/s"),
-              chart("Edges reached, all laws", edges(progress), total, "edges"),
-              chart("Inputs in the common corpus, all laws", [Series("inputs", summed_over_laws(progress, "corpus", False))], total,
-                    "inputs"),
-              chart("Findings: law and reason, each once", findings(records), total, "findings")]
+              chart("Edges reached, all laws", edges(progress, total), total, "edges"),
+              chart("Inputs in the common corpus, all laws", inputs(progress, total), total, "inputs"),
+              chart("Findings: law and reason, each once", findings(records, total), total, "findings")]
     listed = "".join(f"<li>{html.escape(law)}: {html.escape(reason)}" for law, reason in found)
     summary = (f"{sum(last.values()):,} cases of {len({record['law'] for record in progress})} laws in {total / 60:.0f} minutes;"
                f" findings: {len(found)}.")

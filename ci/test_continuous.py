@@ -149,7 +149,7 @@ class ReportTest(InFolder):
         records = [{"at": at, "session": "s", "engine": "e", "law": LAW, "cases": cases, "seconds": seconds}
                    for at, cases, seconds in ((0, 100, 1.0), (0.2, 300, 2.0))]
         total = report.fuzzing_time(records)
-        self.assertEqual([one.points for one in report.rates(records, total)], [[(0.5, 150.0)]])
+        self.assertEqual([one.lines for one in report.rates(records, total)], [[[(0.5, 150.0)]]])
 
 
 class MachinesTest(unittest.TestCase):
