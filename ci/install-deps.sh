@@ -169,6 +169,7 @@ bring_cuda() {
             "and NCCL" >&2
         exit 2
     fi
+    # shellcheck disable=SC2086
     echo "install-deps: bringing into .cuda:" $wheels
     rm -rf "$root/.cuda.part"
     # shellcheck disable=SC2086
@@ -186,6 +187,7 @@ bring_cuda() {
 if [ "${1:-}" = --gpu ]; then
     if [ "${2:-}" = --check ]; then
         [ -z "$(missing_for_gpu)" ] && exit 0
+        # shellcheck disable=SC2046
         echo "missing:" $(missing_for_gpu)
         exit 1
     fi
@@ -208,7 +210,8 @@ case "${1:-}" in
 --check)
     missing=$(missing_packages)
     [ -z "$missing" ] && exit 0
-    echo "missing: $missing"
+    # shellcheck disable=SC2086
+    echo "missing:" $missing
     exit 1
     ;;
 -h | --help)

@@ -33,15 +33,12 @@ typedef struct dictionary {
     size_t count;
 } dictionary;
 
-enum { FAMILIES = 3 };
-static const family *const families[FAMILIES] = {&route_family, &cache_family, &tensor_family};
-
 typedef struct seeds {
     const char *folder;
     const char *dictionary_folder; /* NULL: none are wanted */
     const law *law;                /* NULL: all */
     route_case *subject;
-    dictionary *dictionaries; /* of all families */
+    dictionary *dictionaries; /* as many as laws; that of a family is at its first law */
     long written, not_encoded, wrong;
     bool failed;
 } seeds;
@@ -89,27 +86,30 @@ static void add_words(dictionary *d, const uint8_t *bytes, size_t length) {
         add_word(d, log.bytes + log.records[i].offset, log.records[i].length);
 }
 
-static bool dictionaries_open(dictionary *all) {
-    bool made = true;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        all[i].kind = families[i];
-        all[i].subject = calloc(1, families[i]->size);
-        made = made && all[i].subject;
-    }
-    return made;
-}
-
-static void dictionaries_close(dictionary *all) {
-    for (size_t i = 0; all && i < FAMILIES; i++)
-        free(all[i].subject);
-    free(all);
-}
-
 static dictionary *dictionary_of(const seeds *s, const family *kind) {
-    dictionary *d = s->dictionaries;
-    while (d->kind != kind)
-        d++;
-    return d;
+    size_t first = 0;
+    while (laws[first].family != kind)
+        first++;
+    return &s->dictionaries[first];
+}
+
+static bool dictionaries_open(seeds *s) {
+    s->dictionaries = calloc(law_count, sizeof *s->dictionaries);
+    for (size_t i = 0; s->dictionaries && i < law_count; i++) {
+        dictionary *d = dictionary_of(s, laws[i].family);
+        d->kind = laws[i].family;
+        if (!d->subject)
+            d->subject = calloc(1, d->kind->size);
+        if (!d->subject)
+            return false;
+    }
+    return s->dictionaries != NULL;
+}
+
+static void dictionaries_close(seeds *s) {
+    for (size_t i = 0; s->dictionaries && i < law_count; i++)
+        free(s->dictionaries[i].subject);
+    free(s->dictionaries);
 }
 
 /* As libFuzzer and AFL++ read them. */
@@ -213,8 +213,7 @@ static int seeds_run(arguments *a) {
     if (!a->operand_count)
         return wrong_use(&seeds_command, "a file or folder of text cases is missing");
     s.subject = malloc(sizeof *s.subject);
-    s.dictionaries = calloc(FAMILIES, sizeof *s.dictionaries);
-    bool missing = !s.subject || !s.dictionaries || !dictionaries_open(s.dictionaries);
+    bool missing = !dictionaries_open(&s) || !s.subject;
     for (int i = 0; i < a->operand_count && !missing; i++) {
         missing = !files_visit(a->operands[i], seeds_from_file, &s);
         if (missing)
@@ -222,7 +221,7 @@ static int seeds_run(arguments *a) {
     }
     if (!missing)
         write_dictionaries(&s);
-    dictionaries_close(s.dictionaries);
+    dictionaries_close(&s);
     free(s.subject);
     printf("%ld cases encoded into %s, %ld could not be encoded, %ld wrong\n", s.written, s.folder,
            s.not_encoded, s.wrong);
