@@ -19,7 +19,7 @@ static void help(FILE *out) {
     fprintf(out, "\n  --help     this text; 'cproute SUBCOMMAND --help' tells about a subcommand\n"
                  "  --version  the version\n\n"
                  "Example: cproute route --cu 0,4,16 --cp 2 --json\n\n"
-                 "Exit status: 0 good, 1 refused or something found, 2 wrong use.\n");
+                 "Exit status: 0 good, 1 refused or something found, 2 wrong use, 130 interrupted.\n");
 }
 
 static const command *command_named(const char *name) {
