@@ -22,10 +22,10 @@ fuzz-afl: ## the same with AFL++
 figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
 	@$(PYTHON) ci/figures.py
 
-upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone; needs torch
+upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone [ALSO=name=checkout]; needs torch
 	@test -n "$(SOURCE)" || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
 	@$(call build,release)
-	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)"
+	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)" $(foreach one,$(ALSO),--also "$(one)")
 
 replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)

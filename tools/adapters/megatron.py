@@ -19,8 +19,21 @@ import sys
 import types
 
 # What one of the generations names its route code.
-LANDMARK = re.compile(r"^def (build_thd_cp_partition_route|get_thd_context_parallel_rank_indices|build_thd_cp_layout_plan)\(",
-                      re.MULTILINE)
+LANDMARK = re.compile(r"^def (build_thd_cp_partition_route|get_thd_context_parallel_rank_indices|build_thd_cp_layout_plan|"
+                      r"_build_sbhd_layout_redistribution_plan)\(", re.MULTILINE)
+
+
+def kind_of_total(message):
+    """Two rules in one message: the tokens of all ranks, and those of a CP rank over its TP ranks."""
+    found = re.search(r"got (-?\d+), CP size (-?\d+), and TP size", message)
+    tokens, cp_size = map(int, found.groups()) if found else (1, 0)
+    return "not_divisible_cp" if tokens <= 0 or cp_size < 1 or tokens % cp_size else "not_divisible_cp_tp"
+
+
+def kind_of_header(message):
+    made_for, asked_for = re.search(r"route cp_size=(-?\d+), .* requested cp_size=(-?\d+),", message).groups()
+    return "bad_rank" if made_for == asked_for else "bad_cp_size"
+
 
 # Messages of exceptions, of every generation, and our kinds.
 KINDS = [
@@ -32,7 +45,12 @@ KINDS = [
     (ValueError, r"at least two entries", "empty_cu_seqlens"),
     (ValueError, r"nondecreasing|lengths must be positive", "decreasing"),
     (ValueError, r"divisible by 2 \* cp_size", "not_divisible_2cp"),
-    (ValueError, r"Contiguous CP partitioning requires|token count must be .*divisible by CP \* TP", "not_divisible_cp"),
+    (ValueError, r"tp_rank must be in|must be a permutation", "bad_rank"),
+    (ValueError, r"requires an even tensor-parallel size|to be divisible by tp_size", "not_divisible_cp_tp"),
+    (ValueError, r"Contiguous CP partitioning requires", "not_divisible_cp"),
+    (ValueError, r"token count must be .*divisible by CP \* TP", kind_of_total),
+    (ValueError, r"route tensor is too short|route tensor has inconsistent length", "total_mismatch"),
+    (ValueError, r"does not match the requested CP rank/size", kind_of_header),
     (ValueError, r"must use torch\.int32", "dtype"),
 ]
 
@@ -170,6 +188,14 @@ class Group:
         return self._rank
 
 
+def numbers(index):
+    return [int(number) for number in index]
+
+
+class Unsupported(Exception):
+    """There is no such thing to ask it for."""
+
+
 class Swap:
     """#3282: no routes, one function that moves rows. What it gives to the collective is the route."""
     generation = "swap of index tensors (#3282)"
@@ -196,83 +222,163 @@ class Swap:
         return answer_of(rank, local, arrived.numel(), seen["send"], order, seen["inputs"], seen["outputs"])
 
 
-class FlatRoute:
-    """#5664: a route for each direction, as one tensor that its own decoder reads."""
-    generation = "flat route tensor (#5664)"
-    needs = "decode_thd_cp_partition_route"
-
-    def __init__(self, torch, module):
-        self.module = module
-
-    def route(self, cu, cp_size, rank, source, target):
-        made = self.module.build_thd_cp_partition_route(cu, cp_size, rank, source, target)
-        return answer_of(rank, *self.module.decode_thd_cp_partition_route(made, cp_size, rank))
-
-
-class RouteRecord:
-    """#5664's first cuts and forks: a route for each direction, as a record."""
-    generation = "route record"
-    needs = "build_thd_cp_partition_route"
-
-    def __init__(self, torch, module):
-        self.module = module
-
-    def route(self, cu, cp_size, rank, source, target):
-        made = self.module.build_thd_cp_partition_route(cu, cp_size, rank, source, target)
-        if hasattr(made, "send_rows"):
-            names = [next(n for n in dir(made) if re.fullmatch(pattern, n)) for pattern in (
-                "(local_)?source_(local_)?length", "(local_)?target_(local_)?length", "send_rows", "recv_rows", "input_split_sizes", "output_split_sizes")]
-            return answer_of(rank, *(getattr(made, name) for name in names))
-        return answer_of(rank, *made[:6])
-
-
-class TwoViews:
-    """#6387: one route for both directions."""
-    generation = "two-view route (#6387)"
-    needs = "build_thd_cp_partition_route"
-
-    def __init__(self, torch, module):
-        self.module = module
-
-    def route(self, cu, cp_size, rank, source, target):
-        made = self.module.build_thd_cp_partition_route(cu, cp_size, rank)
-        views = {"zigzag": (made.zigzag_index, made.zigzag_split_sizes), "contiguous": (made.contiguous_index, made.contiguous_split_sizes)}
-        (send, inputs), (recv, outputs) = views[source], views[target]
-        return answer_of(rank, sum(inputs), sum(outputs), send, recv, inputs, outputs)
-
-
-class PaddedPlan:
-    """#6764: one plan for both directions that pads sequences; the way back gathers."""
-    generation = "padded plan (#6764)"
-    needs = "build_thd_cp_layout_plan"
+class Directed:
+    """A route for each direction."""
 
     def __init__(self, torch, module):
         self.torch, self.module = torch, module
 
     def route(self, cu, cp_size, rank, source, target):
-        total = int(cu[-1]) if cu.numel() else 0
-        plan = self.module.build_thd_cp_layout_plan(cu, total, Group(cp_size, rank))
-        contiguous, zigzag = plan.contiguous_local_token_count, plan.zigzag_local_token_count
-        if source == "contiguous":
-            return answer_of(rank, contiguous, zigzag, plan.forward_send_indices, plan.forward_receive_positions,
-                             plan.forward_input_split_sizes, plan.forward_output_split_sizes)
-        scatter = self.torch.argsort(plan.reverse_receive_indices)
-        return answer_of(rank, zigzag, contiguous, plan.reverse_send_indices, scatter, plan.forward_output_split_sizes,
-                         plan.forward_input_split_sizes)
+        made = self.module.build_thd_cp_partition_route(cu, cp_size, rank, source, target)
+        return answer_of(rank, *self.fields(made, cp_size, rank))
+
+
+class FlatRoute(Directed):
+    """#5664: as one tensor, which its own decoder reads."""
+    generation = "flat route tensor (#5664)"
+    needs = "decode_thd_cp_partition_route"
+    operations = ["flat_form"]
+
+    def fields(self, made, cp_size, rank):
+        return self.module.decode_thd_cp_partition_route(made, cp_size, rank)
+
+    def flat(self, asked):
+        source, target = asked.layouts
+        return {"flat": numbers(self.module.build_thd_cp_partition_route(asked.cu, asked.cp_size, asked.rank, source, target))}
+
+    def outcome(self, asked):
+        for op in asked.operations("flat_form"):
+            self.module.decode_thd_cp_partition_route(self.torch.tensor(op["t"], dtype=self.torch.int64), asked.cp_size, op["rank"])
+        return {}
+
+
+class RouteRecord(Directed):
+    """#5664's first cuts and forks: as a record."""
+    generation = "route record"
+
+    def fields(self, made, cp_size, rank):
+        if not hasattr(made, "send_rows"):
+            return made[:6]
+        names = [next(n for n in dir(made) if re.fullmatch(pattern, n)) for pattern in (
+            "(local_)?source_(local_)?length", "(local_)?target_(local_)?length", "send_rows", "recv_rows", "input_split_sizes", "output_split_sizes")]
+        return [getattr(made, name) for name in names]
+
+
+class TwoSided:
+    """One object for both directions: `sides` says of each layout (rows, those to send, where those that arrive go, split sizes)."""
+
+    def __init__(self, torch, module):
+        self.torch, self.module = torch, module
+
+    def route_of(self, made, rank, source, target):
+        sides = self.sides(made)
+        (source_rows, send, _, inputs), (target_rows, _, recv, outputs) = sides[source], sides[target]
+        return answer_of(rank, source_rows, target_rows, send, recv, inputs, outputs)
+
+    def fused_of(self, made, asked):
+        there = self.route_of(made, asked.rank, *asked.layouts)
+        return {"fused_" + name: there[name] for name in ("send_rows", "recv_rows", "input_splits", "output_splits")}
+
+
+class TwoViews(TwoSided):
+    """#6387: one route for both directions."""
+    generation = "two-view route (#6387)"
+    needs = "build_thd_cp_partition_route"
+
+    def sides(self, made):
+        return {"zigzag": (sum(made.zigzag_split_sizes), made.zigzag_index, made.zigzag_index, made.zigzag_split_sizes),
+                "contiguous": (sum(made.contiguous_split_sizes), made.contiguous_index, made.contiguous_index, made.contiguous_split_sizes)}
+
+    def route(self, cu, cp_size, rank, source, target):
+        return self.route_of(self.module.build_thd_cp_partition_route(cu, cp_size, rank), rank, source, target)
+
+    def two_view(self, asked):
+        made = self.module.build_thd_cp_partition_route(asked.cu, asked.cp_size, asked.rank)
+        return {name: rows(getattr(made, name)) for name in ("zigzag_index", "zigzag_split_sizes", "contiguous_index", "contiguous_split_sizes")}
+
+
+class FusedViews(TwoViews):
+    """#7545: the same, over tensor and context parallelism too."""
+    generation = "two-view route over TP x CP (#7545)"
+    needs = "build_thd_tp_cp_partition_route"
+
+    def fused(self, asked):
+        cp_rank, tp_rank = divmod(asked.rank, asked.tp_size)
+        made = self.module.build_thd_tp_cp_partition_route(asked.cu, asked.cp_size, cp_rank, asked.tp_size, tp_rank, asked.order)
+        return self.fused_of(made, asked)
+
+
+class PaddedPlan(TwoSided):
+    """#6764: one plan for both directions that pads sequences; what arrives is gathered on the way to contiguous."""
+    generation = "padded plan (#6764)"
+    needs = "build_thd_cp_layout_plan"
+
+    def plan(self, cu, cp_size, rank, **groups):
+        return self.module.build_thd_cp_layout_plan(cu, int(cu[-1]) if cu.numel() else 0, Group(cp_size, rank), **groups)
+
+    def sides(self, plan):
+        return {"contiguous": (plan.contiguous_local_token_count, plan.forward_send_indices, self.torch.argsort(plan.reverse_receive_indices),
+                               plan.forward_input_split_sizes),
+                "zigzag": (plan.zigzag_local_token_count, plan.reverse_send_indices, plan.forward_receive_positions,
+                           plan.forward_output_split_sizes)}
+
+    def route(self, cu, cp_size, rank, source, target):
+        return self.route_of(self.plan(cu, cp_size, rank), rank, source, target)
+
+    def pad(self, asked):
+        plan = self.plan(asked.cu, asked.cp_size, asked.rank)
+        gather = [-1] * plan.zigzag_local_token_count
+        for arrived, row in enumerate(plan.forward_receive_positions):
+            gather[int(row)] = arrived
+        return {"padded_cu": numbers(plan.cu_seqlens_padded), "pad_zigzag_gather": gather,
+                "pad_contiguous_splits": numbers(plan.forward_input_split_sizes), "pad_zigzag_splits": numbers(plan.forward_output_split_sizes),
+                "pad_contiguous_rows": numbers(plan.forward_send_indices), "pad_zigzag_rows": numbers(plan.reverse_send_indices),
+                "pad_contiguous_gather": numbers(plan.reverse_receive_indices)}
+
+    def fused(self, asked):
+        cp_rank, tp_rank = divmod(asked.rank, asked.tp_size)
+        if asked.tp_size == 1 and list(asked.order) != list(range(asked.cp_size)):
+            raise Unsupported("an order of CP ranks alone")
+        self.module._get_group_rank_by_logical_rank = lambda *_: tuple(asked.order)
+        plan = self.plan(asked.cu, asked.cp_size, cp_rank, sequence_parallel=asked.tp_size > 1, tp_group=Group(asked.tp_size, tp_rank),
+                         tp_cp_group=Group(asked.cp_size * asked.tp_size, asked.order[asked.rank]))
+        return self.fused_of(plan, asked)
+
+
+def chunk_plan_maker(modules):
+    """The function that plans the exchange of a batch that is not packed."""
+    for module in modules:
+        for name in ("_build_sbhd_layout_redistribution_plan", "_build_layout_redistribution_plan"):
+            if hasattr(module, name):
+                return getattr(module, name)
+    return None
+
+
+def chunks(make, asked):
+    """The plan knows chunks; how many rows they have is the tensor's, which must be whole chunks."""
+    cp_rank, tp_rank = divmod(asked.rank, asked.tp_size)
+    plan = make(*asked.layouts, asked.cp_size, cp_rank, asked.tp_size, tp_rank, tuple(asked.order))
+    if asked.cp_size == 1 or int(asked.cu[-1]) % (len(plan.send_slots) * asked.cp_size * asked.tp_size):
+        raise Unsupported("nothing is exchanged, or not in whole chunks")
+    peers = {name: [peer for peer, count in enumerate(counts) for _ in range(count)]
+             for name, counts in (("send", plan.input_segment_counts), ("recv", plan.output_segment_counts))}
+    places = sorted(range(len(plan.receive_permutation)), key=plan.receive_permutation.__getitem__)
+    return {"chunk_send": [number for move in zip(peers["send"], plan.send_slots) for number in move],
+            "chunk_recv": [number for move in zip(peers["recv"], places) for number in move]}
+
+
+def views_or_record(build):
+    directed = len([p for p in inspect.signature(build).parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]) >= 5
+    return RouteRecord if directed else TwoViews
 
 
 def form_of(torch, modules):
-    """The module that makes routes, in the form that it has."""
-    for module in modules:
-        build = getattr(module, "build_thd_cp_partition_route", None)
-        if hasattr(module, "decode_thd_cp_partition_route"):
-            return FlatRoute(torch, module)
-        if build:
-            directed = len([p for p in inspect.signature(build).parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]) >= 5
-            return (RouteRecord if directed else TwoViews)(torch, module)
-        for form in (PaddedPlan, Swap):
-            if hasattr(module, form.needs):
-                return form(torch, module)
+    """The module that makes routes, in the form that it has: the first that fits."""
+    for needs, choose in ((FlatRoute.needs, lambda _: FlatRoute), (FusedViews.needs, lambda _: FusedViews), (TwoViews.needs, views_or_record),
+                          (PaddedPlan.needs, lambda _: PaddedPlan), (Swap.needs, lambda _: Swap)):
+        for module in modules:
+            if hasattr(module, needs):
+                return choose(getattr(module, needs))(torch, module)
     raise Unavailable("the code has a form that is not known here: " + ", ".join(module.__name__ for module in modules))
 
 
@@ -283,32 +389,59 @@ def form_of(torch, modules):
 def kind_of(error):
     for category, pattern, kind in KINDS:
         if isinstance(error, category) and re.search(pattern, str(error), re.DOTALL):
-            return kind
+            return kind if isinstance(kind, str) else kind(str(error))
     return f"exception:{type(error).__name__}"
 
 
+class Asked:
+    """A question about a shape, which comes as a case of the corpus."""
+
+    def __init__(self, request, cu):
+        self.cu, self.cp_size, self.rank = cu, request["cp_size"], request.get("rank", 0)
+        self.ops = request["ops"]
+        self.layouts = next(([op.get("src", "zigzag"), op.get("dst", "contiguous")] for op in self.operations("layouts")), PAIRS[0])
+        group = next(iter(self.operations("fused")), {})
+        self.tp_size = group.get("tp", 1)
+        self.order = group.get("order", range(self.cp_size * self.tp_size))
+
+    def operations(self, name):
+        return [op for op in self.ops if op["op"] == name]
+
+
 class Adapter:
+    SHAPES = ("flat", "two_view", "fused", "pad", "outcome")
+
     def __init__(self, torch, modules):
         self.torch = torch
         self.form = form_of(torch, modules)
         self.indices = next((module.get_thd_context_parallel_rank_indices for module in modules
                              if hasattr(module, "get_thd_context_parallel_rank_indices")), None)
+        self.shapes = {op: getattr(self.form, op) for op in self.SHAPES if hasattr(self.form, op)}
+        make = chunk_plan_maker(modules)
+        if make:
+            self.shapes["chunks"] = lambda asked: chunks(make, asked)
 
     def hello(self):
-        return {"hello": f"Megatron-LM, {self.form.generation}", "ops": ["route", "layout"] if self.indices else ["route"],
-                "routes": PAIRS, "options": ["dtype"], "errors": "kind"}
+        return {"hello": f"Megatron-LM, {self.form.generation}", "ops": ["route", *(["layout"] if self.indices else []), *self.shapes],
+                "routes": PAIRS, "options": ["dtype"], "operations": getattr(self.form, "operations", []), "errors": "kind"}
 
     def boundaries(self, request):
-        dtype = getattr(self.torch, request.get("dtype", "int32"), None)
-        return self.torch.tensor(request["cu_seqlens"], dtype=dtype)
+        said = [op["v"] for op in request.get("ops", []) if op["op"] == "dtype"]
+        narrow = all(abs(number) < 2**31 for number in request["cu_seqlens"])
+        name = request.get("dtype") or (said or ["int32" if narrow else "int64"])[0]
+        return self.torch.tensor(request["cu_seqlens"], dtype=getattr(self.torch, name, None))
 
     def answer(self, request):
-        rank = request["rank"]
+        rank = request.get("rank", 0)
         try:
             cu = self.boundaries(request)
+            if request["op"] in self.shapes:
+                return {"rank": rank, "status": "ok", **self.shapes[request["op"]](Asked(request, cu))}
             if request["op"] == "layout":
                 return {"rank": rank, "tokens": self.indices(cu, request["cp_size"], rank, request["layout"]).tolist()}
             return self.form.route(cu, request["cp_size"], rank, request["from"], request["to"])
+        except Unsupported as reason:
+            return {"status": "unsupported", "reason": str(reason)}
         except Exception as error:  # whatever the code under test raises is its answer
             return {"rank": rank, "status": "error", "error": kind_of(error), "message": str(error)[:200]}
 

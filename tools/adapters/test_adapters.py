@@ -80,6 +80,59 @@ def build_thd_cp_partition_route(cu, cp_size, cp_rank, source, target, device=No
 """
 
 
+SBHD = """
+from collections import namedtuple
+from megatron.core.context_parallel_layout.routes import build_thd_cp_partition_route
+Plan = namedtuple("Plan", "send_slots input_segment_counts output_segment_counts receive_permutation")
+
+def _build_sbhd_layout_redistribution_plan(source, target, cp_size, cp_rank, tp_size, tp_rank, order):
+    return Plan((1, 0), (0, 2), (1, 1), (1, 0))
+"""
+FUSED = """
+
+def build_thd_tp_cp_partition_route(cu, cp_size, cp_rank, tp_size, tp_rank, order):
+    return build_thd_cp_partition_route(cu, cp_size, cp_rank)
+"""
+
+
+def asked(op, rank, *ops, **fields):
+    return {"op": op, "cu_seqlens": [0, 8, 12, 16], "cp_size": 2, "rank": rank, "ops": list(ops), **fields}
+
+
+class Shapes(unittest.TestCase):
+    def setUp(self):
+        self.torch = types.SimpleNamespace(int32="int32", int64="int64", argsort=TORCH.argsort,
+                                           tensor=lambda numbers, dtype=None: [number if dtype in ("int32", "int64") else None for number in numbers])
+
+    def adapter(self, files):
+        with Checkout({"megatron/core/context_parallel_layout/" + name: text for name, text in files.items()}) as source:
+            return megatron.Adapter(self.torch, megatron.import_routes(source))
+
+    def test_views_over_both_groups_and_chunks(self):
+        adapter = self.adapter({"conversion.py": SBHD, "routes.py": TWO_VIEWS + FUSED, "kinds.py": KINDS})
+        self.assertIsInstance(adapter.form, megatron.FusedViews)
+        self.assertEqual(adapter.hello()["ops"], ["route", "two_view", "fused", "chunks"])
+        answer = adapter.answer(asked("fused", 3, {"op": "fused", "tp": 2, "order": [3, 1, 0, 2]}))
+        self.assertEqual((answer["rank"], answer["fused_send_rows"], answer["fused_recv_rows"]), (3, None, [0, 1, 6, 7, 2, 3, 4, 5]))
+        back = adapter.answer(asked("fused", 3, {"op": "layouts", "src": "contiguous", "dst": "zigzag"}))
+        self.assertEqual((back["fused_send_rows"], back["fused_recv_rows"]), ([0, 1, 6, 7, 2, 3, 4, 5], None))
+        self.assertEqual(adapter.answer(asked("two_view", 0))["contiguous_split_sizes"], [4, 4])
+        moves = adapter.answer(asked("chunks", 0))
+        self.assertEqual((moves["chunk_send"], moves["chunk_recv"]), ([1, 1, 1, 0], [0, 1, 1, 0]))
+        self.assertEqual(adapter.answer(asked("chunks", 0, cu_seqlens=[0, 6]))["status"], "unsupported")
+
+    def test_a_tensor_is_decoded(self):
+        text = ("def decode_thd_cp_partition_route(made, cp_size, rank):\n    if len(made) < 6:\n"
+                "        raise ValueError('THD CP partition route tensor is too short: 5 values.')\n"
+                "def build_thd_cp_partition_route(cu, cp_size, rank, source, target):\n    return [cp_size, rank, 8, 8, 0, 0]\n")
+        adapter = self.adapter({"routes.py": text})
+        self.assertEqual((adapter.hello()["ops"], adapter.hello()["operations"]), (["route", "flat", "outcome"], ["flat_form"]))
+        self.assertEqual(adapter.answer(asked("flat", 1))["flat"], [2, 1, 8, 8, 0, 0])
+        for tensor, answer in ((6 * [0], "ok"), (5 * [0], "error")):
+            got = adapter.answer(asked("outcome", 0, {"op": "flat_form", "rank": 1, "t": tensor}))
+            self.assertEqual((got["status"], got.get("error")), (answer, "total_mismatch" if answer == "error" else None))
+
+
 class Imports(unittest.TestCase):
     def test_a_package_without_the_rest(self):
         with Checkout({"megatron/core/context_parallel_layout/routes.py": TWO_VIEWS,
@@ -115,6 +168,10 @@ class Kinds(unittest.TestCase):
                             (ValueError("cu_seqlens must start at 0, got tensor([4])."), "nonzero_start"),
                             (ValueError("cu_seqlens must start at 0, got tensor([], dtype=torch.int32)."), "empty_cu_seqlens"),
                             (ValueError("cu_seqlens must be nondecreasing, got tensor([0, -1])."), "decreasing"),
+                            (ValueError("The packed token count must be divisible by CP * TP, got 3, CP size 2, and TP size 2"), "not_divisible_cp"),
+                            (ValueError("The packed token count must be divisible by CP * TP, got 6, CP size 2, and TP size 2"), "not_divisible_cp_tp"),
+                            (ValueError("tensor does not match the requested CP rank/size: route cp_size=4, cp_rank=2; requested cp_size=4, cp_rank=1."), "bad_rank"),
+                            (ValueError("tensor does not match the requested CP rank/size: route cp_size=3, cp_rank=2; requested cp_size=4, cp_rank=1."), "bad_cp_size"),
                             (RuntimeError("cp_size must be >= 1, got 0."), "exception:RuntimeError"),
                             (IndexError("list index out of range"), "exception:IndexError")):
             self.assertEqual(megatron.kind_of(error), kind)
@@ -123,7 +180,7 @@ class Kinds(unittest.TestCase):
         for difference, grade in (("route: zigzag->contiguous: other recv_rows", "wrong rows"), ("route: bad_rank is accepted", "accepts"),
                                   ("route: bad_rank is refused as exception:IndexError", "breaks"),
                                   ("route: what is legal is refused as dtype", "refuses"),
-                                  ("route: dtype is refused as decreasing", "other rule")):
+                                  ("route: dtype is refused as decreasing", "other rule"), ("pad: decreasing is *", "changes")):
             self.assertEqual(upstream.grade_of(difference), grade)
 
     def test_told_apart(self):

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the published generations of Megatron-LM to `cproute conform`: what `make upstream SOURCE=...` runs.
 
-    tools/adapters/upstream.py --source CLONE
+    tools/adapters/upstream.py --source CLONE [--also NAME=FOLDER]
 
-CLONE is a git clone, bare or not, with the commits below. Writes docs/upstream.md, the known differences of every generation
+CLONE is a git clone, bare or not, with the commits below; FOLDER a checkout of whatever else, such as a fork. Writes docs/upstream.md, the known differences of every generation
 to tools/adapters/known/, and the minimal cases to corpus/cases/upstream.jsonl. Needs torch in the Python that runs it.
 """
 import argparse
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import megatron
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -35,13 +37,13 @@ GENERATIONS = [
     ("5664", "refs/pull/5664/head", "#5664: intervals, one flat tensor for each direction"),
     ("6387", "3f49de20de", "#6387, merged into dev: one two-view route for both directions"),
     ("6515", "refs/pull/6515/head", "#6515: the same for main"),
-    ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows. "
-     "What it says of boundaries that do not start at 0 or decrease differs from run to run: it indexes with memory that nobody set"),
+    ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows"),
     ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
 ]
 
 # How bad a difference is, by what its kind says; the first that fits.
 GRADES = [
+    ("changes", "the same wrong request is accepted, refused or dies, as chance has it: memory that nobody set", lambda d: d.endswith(" is *")),
     ("wrong rows", "rows go to another place, and nothing says so", lambda d: ": other " in d),
     ("accepts", "a request that is wrong gets a route", lambda d: d.endswith("is accepted")),
     ("breaks", "a wrong request ends in an exception that was not meant for it", lambda d: "exception:" in d),
@@ -100,6 +102,15 @@ def text_case(difference, name, commit):
             "note": difference["difference"]}
 
 
+def changing(name):
+    """Beginnings of the differences of a generation that come and go: their cases would not be the same from run to run."""
+    path = os.path.join(KNOWN, name + ".jsonl")
+    if not os.path.exists(path):
+        return ()
+    with open(path) as file:
+        return tuple(entry["difference"].rstrip("*") for entry in map(json.loads, file) if entry.get("unstable"))
+
+
 def discover(command, sources):
     """The minimal cases of every generation, as the rest of the corpus and random cases show them, beside those that were found before."""
     cases = {}
@@ -112,7 +123,8 @@ def discover(command, sources):
                 shutil.copy(os.path.join(CASES, name), rest)
         for name, commit, source in sources:
             for difference in conform(command, source, rest)[0]:
-                if "case" in difference:
+                comes_and_goes = difference.get("unstable") or difference["difference"].startswith(changing(name))
+                if "case" in difference and not comes_and_goes:
                     case = text_case(difference, name, commit)
                     cases.setdefault(case["id"], case)
     with open(UPSTREAM_CASES, "w") as file:
@@ -124,11 +136,21 @@ def discover(command, sources):
 # The report
 # --------------------------------------------------------------------------------------------------------------
 
+def list_of(name, numbers):
+    return f", {name} `{json.dumps(numbers, separators=(',', ':'))}`"
+
+
 def shown(case):
     text = f"`{json.dumps(case['cu_seqlens'], separators=(',', ':'))}`, P = {case['cp_size']}, rank {case['rank']}"
     for op in case.get("ops", []):
         if op["op"] == "dtype":
             text += f", {op['v']}"
+        if op["op"] == "layouts":
+            text += f", {op['src']} to {op['dst']}"
+        if op["op"] == "fused":
+            text += f", tp {op['tp']}" + list_of("order", op["order"])
+        if op["op"] == "flat_form":
+            text += list_of("tensor", op["t"])
     return text
 
 
@@ -137,7 +159,7 @@ def answer_in_short(answer):
         return str(answer)
     if answer.get("status") == "error":
         return answer.get("message") or answer["error"]
-    for field in ("tokens", "recv_rows", "send_rows"):
+    for field in ("tokens", "recv_rows", "send_rows", "fused_recv_rows", "pad_contiguous_gather", "chunk_recv"):
         if answer.get(field) is not None:
             return f"{field} {answer[field]}"
     return "a route"
@@ -153,9 +175,23 @@ def differences_by_case(differences):
     by_case = {}
     for difference in differences:
         if difference["difference"].startswith("route: "):
-            for case in difference["cases"]:
+            for case in difference.get("cases", []):
                 by_case.setdefault(case, set()).add(difference["difference"])
     return by_case
+
+
+def stable(differences, entries):
+    """The differences of a run with their minimal cases; those that change are one each, whichever way they came out."""
+    changing = [entry for entry in entries if entry.get("unstable")]
+    known = {entry["difference"]: entry for entry in entries}
+    return changing + [{**one, **known[one["difference"]]} for one in differences if one["difference"] in known and not known[one["difference"]].get("unstable")]
+
+
+def same_files(before, after):
+    """Are the files that make routes the same in both?"""
+    names = [{os.path.relpath(file, source): file for file in megatron.landmarks(source)} for source in (before, after)]
+    made = [{name: open(file).read() for name, file in files.items() if "\ndef build_thd" in open(file).read()} for files in names]
+    return bool(made[0]) and made[0] == made[1]
 
 
 def told_apart(before, after):
@@ -165,14 +201,14 @@ def told_apart(before, after):
 
 def section(name, commit, what, differences, counts):
     lines = [f"## {name}", "", f"{what}. Commit `{commit}`, as {counts['implementation']}.", "",
-             f"{counts['questions']} questions, {counts['wrong']} answers differ"
+             f"{counts['questions']} questions, {sum(d.get('answers') or 0 for d in differences)} answers differ"
              + (", in these ways:" if differences else ": it agrees in everything that it was asked."), ""]
     if differences:
         lines += ["| how bad | difference | answers | smallest input | it says |", "| --- | --- | --- | --- | --- |"]
     order = [grade for grade, _, _ in GRADES]
     for one in sorted(differences, key=lambda d: (order.index(grade_of(d["difference"])), d["difference"])):
-        lines.append(f"| {grade_of(one['difference'])} | {one['difference']} | {one['answers']} | {shown(one['case'])} | "
-                     f"{cell(answer_in_short(one['got']))} |")
+        lines.append(f"| {grade_of(one['difference'])} | {cell(one['difference'])} | {one.get('answers') or 'some'} | {shown(one['case'])} | "
+                     f"{cell(answer_in_short(one.get('got', 'one thing or another')))} |")
     return lines + ([""] if differences else [])
 
 
@@ -185,15 +221,16 @@ def summary(results):
     return lines
 
 
-def adjacent(results):
+def adjacent(results, sources):
     lines = ["| from | to | cases of the corpus that tell them apart | for example |", "| --- | --- | --- | --- |"]
-    for before, after in zip(results, results[1:]):
+    for i, (before, after) in enumerate(zip(results, results[1:])):
         cases = told_apart(before[3], after[3])
-        lines.append(f"| {before[0]} | {after[0]} | {len(cases)} | {', '.join(f'`{case}`' for case in cases[:3]) or 'none: their routes agree'} |")
+        none = "none: the file that makes routes is the same" if same_files(sources[i][2], sources[i + 1][2]) else "none"
+        lines.append(f"| {before[0]} | {after[0]} | {len(cases)} | {', '.join(f'`{case}`' for case in cases[:3]) or none} |")
     return lines
 
 
-def write_report(results, missing, torch_version):
+def write_report(results, sources, missing, torch_version):
     lines = ["# What the published generations of Megatron-LM do", "",
              "Written by `make upstream SOURCE=CLONE`, which runs each of them on the CPU against the corpus and "
              f"{RANDOM:,} random cases of seed {SEED}",
@@ -202,9 +239,10 @@ def write_report(results, missing, torch_version):
              "the same: see `accepts`, `refuses` and `other rule`.", "",
              "Kinds of differences, the worst first:", ""]
     lines += [f"- **{name}**: {meaning}" for name, meaning, _ in GRADES]
-    lines += ["", "How many kinds of each:", "", *summary(results), "", "What tells a generation from the one before it:", "", *adjacent(results), ""]
+    lines += ["", "How many kinds of each:", "", *summary(results), "", "What tells a generation from the one before it:", "", *adjacent(results, sources), ""]
     if missing:
-        lines += ["Not in the clone, and so not run: " + ", ".join(f"{name} (`{ref}`)" for name, ref, _ in missing) + ".", ""]
+        lines += ["Not in the clone, and so not run: " + ", ".join(f"{name} (`{ref}`)" for name, ref, _ in missing)
+                  + ". A checkout of it, or of a fork such as Relax, is run by `make upstream SOURCE=CLONE ALSO=NAME=FOLDER`.", ""]
     for result in results:
         lines += section(*result)
     with open(REPORT, "w") as file:
@@ -214,35 +252,39 @@ def write_report(results, missing, torch_version):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--source", required=True, help="a git clone of Megatron-LM, bare or not")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME=FOLDER", help="a checkout that is not in the clone")
     parser.add_argument("--cproute", default=os.path.join(ROOT, "build", "release", "cproute"), help="the command")
     options = parser.parse_args()
     if not importlib.util.find_spec("torch"):
         sys.exit(f"upstream.py: {sys.executable} has no torch")
     import torch
     clone = Clone(options.source)
-    found = [(name, clone.commit(ref), what) for name, ref, what in GENERATIONS]
-    missing = [one for one in GENERATIONS if not clone.commit(one[1])]
-    if len(missing) == len(GENERATIONS):
+    also = [one.split("=", maxsplit=1) for one in options.also if "=" in one]
+    found = [(name, clone.commit(ref), what) for name, ref, what in GENERATIONS if clone.commit(ref)]
+    named = {name for name, _ in also}
+    missing = [one for one in GENERATIONS if not clone.commit(one[1]) and one[0] not in named]
+    if not found and not also:
         sys.exit(f"upstream.py: {options.source} has none of the generations")
     os.makedirs(KNOWN, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         sources = []
         for name, commit, _ in found:
-            if commit:
-                sources.append((name, commit, os.path.join(folder, name)))
-                clone.extract(commit, sources[-1][2])
+            sources.append((name, commit, os.path.join(folder, name)))
+            clone.extract(commit, sources[-1][2])
+        sources += [(name, "a checkout", path) for name, path in also]
+        found += [(name, "a checkout", next((what for other, _, what in GENERATIONS if other == name), name)) for name, _ in also]
         print(f"{discover(options.cproute, sources)} minimal cases")
         results = []
-        for (name, commit, what), (_, _, source) in zip([one for one in found if one[1]], sources):
+        for (name, commit, what), (_, _, source) in zip(found, sources):
             known = os.path.join(KNOWN, name + ".jsonl")
             conform(options.cproute, source, CASES, "--known", known, "--update-known")
             # Once more, now that all are known and asked: so the report is the same from run to run.
             differences, counts, seconds = conform(options.cproute, source, CASES, "--known", known, "--update-known")
-            print(f"{name}: {counts['questions']} questions, {len(differences)} kinds of differences, {seconds:.1f} s")
             with open(known) as file:
-                minimal = {entry["difference"]: entry for entry in map(json.loads, file)}
-            results.append((name, commit, what, [{**one, **minimal[one["difference"]]} for one in differences], counts))
-    write_report(results, missing, torch.__version__)
+                differences = stable(differences, list(map(json.loads, file)))
+            print(f"{name}: {counts['questions']} questions, {len(differences)} kinds of differences, {seconds:.1f} s")
+            results.append((name, commit, what, differences, counts))
+        write_report(results, sources, missing, torch.__version__)
 
 
 if __name__ == "__main__":
