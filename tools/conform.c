@@ -279,6 +279,7 @@ static void ask_corpus(conformance *f) {
         fprintf(stderr, "cproute conform: --cases: %s: there is no case in it\n", f->a->cases_path);
         f->mistaken = true;
     }
+    f->going = f->going && !f->mistaken;
 }
 
 static void ask_all(conformance *f) {

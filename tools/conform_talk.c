@@ -287,7 +287,7 @@ judgement talk_ask_alone(talk *t, const question *q, double timeout_s, differenc
 
 /* What is accepted ends nothing, unless there is nothing else. */
 static void count_loss(talk *t, const char *signature) {
-    enum { HANG = 10, BARREN_MAX = 400 };
+    enum { HANG = 10, BARREN_MAX = 200 };
     char details[120];
     const bool hang = t->p.loss == PEER_HANGS, accepted = is_accepted(t, signature);
     t->losses += !accepted;

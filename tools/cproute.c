@@ -2,8 +2,10 @@
 /* The cproute command: picks the subcommand. */
 #include "arguments.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static const command *const commands[] = {
     &route_command,  &layout_command, &explain_command, &replay_command, &check_command,
@@ -29,7 +31,16 @@ static const command *command_named(const char *name) {
     return NULL;
 }
 
+/* Whoever closed a standard stream must not get a pipe or a file of ours in its place. What is opened there instead is open the
+ * wrong way, so that using it fails as before. */
+static void keep_standard_streams(void) {
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    keep_standard_streams();
     /* A reader that went away is told as any other failed write. */
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
