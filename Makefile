@@ -55,7 +55,7 @@ lint: ## formatting, licences, headers as C and C++, cppcheck, man page, warning
 format: ## clang-format on every C source
 	@bash -c 'source ci/toolchain.sh; \
 	    test "$$CLANG_FORMAT" || { echo "clang-format-14 is missing: run ci/install-deps.sh" >&2; exit 2; }; \
-	    git ls-files -co --exclude-standard "*.c" "*.h" | xargs "$$CLANG_FORMAT" -i'
+	    git ls-files -co --exclude-standard "*.c" "*.cu" "*.h" | xargs "$$CLANG_FORMAT" -i'
 
 clean: ## remove build/; findings/ stays
 	@rm -rf build
@@ -68,11 +68,11 @@ bench: ## what cached lookups cost
 	@$(call build,bench,bench_cache)
 	@build/bench/bench_cache
 
-gpu:
-	@echo "make $@: this tree has no $@ part yet; make help lists what there is" >&2; exit 2
+gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes
+	@$(PYTHON) ci/gpu.py
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.
 build = for tool in cmake ninja; do \
     command -v $$tool >/dev/null || { echo "$$tool is missing: run ci/install-deps.sh" >&2; exit 2; }; done; \
-    test -f build/$(1)/build.ninja || cmake --preset $(1) >/dev/null && \
+    test -f build/$(1)/build.ninja || test -f build/$(1)/Makefile || cmake --preset $(1) >/dev/null && \
     cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))

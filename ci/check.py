@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan lint, and warnings, which is extra
+    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan gpu lint, and warnings, which is extra
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -9,6 +9,7 @@ a tool beyond the compilers is ever skipped, and the line says which tool.
 
 import concurrent.futures
 import glob
+import json
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ import campaign
 import cover
 import fuzz
 import fuzz_afl
+import gpu
 import lint
 import suite
 import tree
@@ -133,28 +135,71 @@ def installed_library_is_usable():
         suite.command([os.path.join(prefix, "bin", "cproute"), "route", "--cu", "0,4,16", "--cp", "2", "--json"])
 
 
-def missing_header_is_told():
-    """Configuring where the one header that the library needs is not to be found."""
-    with tempfile.TemporaryDirectory() as folder:
-        told = suite.command(["cmake", "-G", "Ninja", "-S", tree.ROOT, "-B", folder, "-DXXHASH_INCLUDE_DIR=NOTFOUND",
-                              "-DCMAKE_IGNORE_PATH=/usr/include;/usr/local/include", "-DCPROUTE_TESTS=OFF"], good=(1,))
-    for word in ("xxhash.h", "libxxhash-dev", "ci/install-deps.sh"):
-        if word not in told:
-            raise suite.Failed(f"{word} is not named:\n{suite.tail(told)}")
-
-
-def only_public_symbols():
-    libraries = glob.glob(os.path.join(tree.BUILD, "release", "**", "libcproute.so"), recursive=True)
+def only_public_symbols(preset="release", library="libcproute.so", header=("engine", "include", "cproute", "cproute.h")):
+    libraries = glob.glob(os.path.join(tree.BUILD, preset, "**", library), recursive=True)
     if not libraries:
         raise suite.Failed("no shared library")
     table = suite.command(["nm", "-D", "--defined-only", libraries[0]])
     names = {line.split()[-1] for line in table.splitlines()}
-    with open(tree.path("engine", "include", "cproute", "cproute.h")) as file:
+    with open(tree.path(*header)) as file:
         declared = set(re.findall(r"^CPR_API[^;]*?\b(cpr_\w+)\(", file.read(), re.MULTILINE))
     if names != declared:
         raise suite.Failed(f"exported but not declared: {sorted(names - declared)}; declared but not exported: "
                            f"{sorted(declared - names)}")
     return f"{len(names)} functions"
+
+
+def gpu_built():
+    missing = suite.command([tree.path("ci", "install-deps.sh"), "--gpu", "--check"], good=(0, 1)).strip()
+    if missing:
+        raise suite.Skipped(f"{missing}: ci/install-deps.sh --gpu brings it")
+    built("gpu")
+
+
+def gpu_tests_answer():
+    """Also where it is that they are skipped; `make gpu` is for machines with GPUs."""
+    output = suite.command([gpu.PROGRAM, "--quick"], timeout=TEST_TIMEOUT)
+    outcomes = re.findall(r"^# (passed|skipped) +[0-9.]+ s  (\S+)", output, re.MULTILINE)
+    names = [line.split()[0] for line in suite.command([gpu.PROGRAM, "--list"]).splitlines()]
+    if [name for _, name in outcomes] != names:
+        raise suite.Failed(f"not every test has an outcome:\n{suite.tail(output)}")
+    passed = sum(outcome == "passed" for outcome, _ in outcomes)
+    if not passed:
+        raise suite.Skipped(f"{len(outcomes)} tests are compiled and linked, and skip themselves: {gpu.gpu_count()[1]}")
+    return f"{passed} passed, {len(outcomes) - passed} skipped"
+
+
+def installed_gpu_part_is_usable():
+    """Installs, then builds and runs a program outside the tree: CMake static and shared, pkg-config. No GPU is asked."""
+    brought = tree.path(".cuda")
+    where = {"CUDAToolkit_ROOT": brought, "NCCL_HOME": brought} if os.path.isdir(brought) else {}
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = os.path.join(folder, "prefix")
+        suite.command(["cmake", "--install", os.path.join(tree.BUILD, "gpu"), "--prefix", prefix])
+        example = tree.path("ci", "outside", "gpu.c")
+        outside = os.path.join(folder, "outside")
+        suite.command(["cmake", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}", "-DGPU=ON",
+                       f"-DEXAMPLE={example}"], **where)
+        suite.command(["cmake", "--build", outside])
+        library = os.path.dirname(os.path.dirname(glob.glob(os.path.join(prefix, "**", "cproute-cuda.pc"), recursive=True)[0]))
+        flags = suite.command(["pkg-config", "--cflags", "--libs", "cproute-cuda"],
+                              PKG_CONFIG_PATH=os.path.join(library, "pkgconfig")).split()
+        by_pkg_config = os.path.join(folder, "by_pkg_config")
+        suite.command(["gcc", "-std=c11", example, "-o", by_pkg_config, *flags])
+        paths = os.pathsep.join([library, *(flag[2:] for flag in flags if flag.startswith("-L"))])
+        for program in (os.path.join(outside, "example_cproute_cuda"), os.path.join(outside, "example_cproute_cuda_static"),
+                        by_pkg_config):
+            suite.command([program], LD_LIBRARY_PATH=paths)
+
+
+def gpu_header_as(compiler, language, standard):
+    with open(os.path.join(tree.BUILD, "gpu", "compile_commands.json")) as file:
+        words = next(entry["command"] for entry in json.load(file) if entry["file"].endswith("exchange.c")
+                     and "cuda" in entry["file"]).split()
+    folders = [word for number, word in enumerate(words) if word.startswith("-I") or words[number - 1] == "-isystem"
+               or word == "-isystem"]
+    suite.command([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+                   "-fsyntax-only", *folders, tree.path("engine", "cuda", "include", "cproute", "cproute_cuda.h")])
 
 
 def afl_built():
@@ -163,7 +208,7 @@ def afl_built():
 
 
 def scripts_tested():
-    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_install_deps"], cwd=tree.path("ci"))
+    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_install_deps", "test_gpu"], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 
@@ -220,7 +265,6 @@ class Lanes:
         self.tests.run("corpus: replay, release", replay, "release")
         self.tests.run("command: answers as the README shows", readme_is_true)
         self.tests.run("library: installed and used from outside", installed_library_is_usable)
-        self.tests.run("library: a missing xxhash.h is told", missing_header_is_told)
         self.tests.run("library: exports what the header declares", only_public_symbols)
 
     def warnings(self):
@@ -254,13 +298,23 @@ class Lanes:
             program = glob.glob(os.path.join(tree.BUILD, "tsan", "**", "test_threads"), recursive=True)
             self.tests.run("threads: TSan", lambda: suite.command(program) and None)
 
+    def gpu(self):
+        if self.tests.run("build: CUDA, NCCL", gpu_built):
+            ctest(self.tests, "gpu", "test, GPU part")
+            self.tests.run("gpu: every test of gpu_tests has an outcome", gpu_tests_answer)
+            self.tests.run("gpu: installed and used from outside", installed_gpu_part_is_usable)
+            self.tests.run("gpu: exports what the header declares", only_public_symbols, "gpu", "libcproute_cuda.so",
+                           ("engine", "cuda", "include", "cproute", "cproute_cuda.h"))
+            self.tests.run("gpu: public header as C11", gpu_header_as, "gcc", "c", "c11")
+            self.tests.run("gpu: public header as C++17", gpu_header_as, "g++", "c++", "c++17")
+
     def lint(self):
         for name, check in lint.CHECKS:
             self.tests.run(name, check)
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
 
 
-LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "lint")
+LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
 EXTRA_LANES = ("warnings",)
 
 

@@ -5,6 +5,9 @@
 #   ci/install-deps.sh            installs what is missing; quiet when nothing is
 #   ci/install-deps.sh --list     prints all packages and why they are needed
 #   ci/install-deps.sh --check    exit 0: nothing is missing, 1: something is (printed)
+#   ci/install-deps.sh --gpu [--check]
+#                                 brings what `make gpu` compiles with, where the machine has no CUDA toolkit or no NCCL:
+#                                 nvcc, runtime, CUPTI, NVTX and NCCL from PyPI's wheels into .cuda, 500 MB; any Linux
 #
 # Needs root, or sudo without a password; without either it prints the command to run, by sudo or where there is
 # none by su, and exits 2.
@@ -12,7 +15,7 @@
 set -eu
 
 usage() {
-    sed -n '3,10s/^# \{0,1\}//p' "$0"
+    sed -n '3,13s/^# \{0,1\}//p' "$0"
 }
 
 # AFL++'s passes work with one LLVM version alone: the one that the distribution's package depends on.
@@ -37,7 +40,6 @@ python3                 the scripts behind make check and make fuzz
 python3-numpy           the tests of the Python package; without it they are skipped
 libcmocka-dev           unit tests
 libjansson-dev          reads the text corpus
-libxxhash-dev           names corpus files by content
 libbenchmark-dev        make bench
 clang-$v                the compiler of all instrumented builds
 llvm-$v                 llvm-cov, llvm-profdata, llvm-symbolizer
@@ -76,6 +78,107 @@ run_as_root() {
 may_install() {
     [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
 }
+
+# What CUDA is made of in PyPI's wheels, and which of them are one release.
+cuda_wheels() {
+    cat <<END
+nvidia-cuda-nvcc==13.0.88
+nvidia-cuda-crt==13.0.88
+nvidia-nvvm==13.0.88
+nvidia-cuda-runtime==13.0.96
+nvidia-cuda-cccl==13.0.85
+nvidia-cuda-cupti==13.0.85
+nvidia-nvtx==13.0.85
+END
+}
+
+# For the toolkit that there is, or the one above.
+nccl_wheel() {
+    local major
+    major=$("$(system_nvcc)" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+    echo "nvidia-nccl-cu${major:-13}==2.28.9"
+}
+
+system_has() {
+    local folder
+    for folder in "$@"; do
+        [ -e "$folder" ] && return 0
+    done
+    return 1
+}
+
+# Its path, or nothing.
+system_nvcc() {
+    command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" 2>/dev/null || true
+}
+
+system_has_nccl() {
+    system_has ${NCCL_HOME:+"$NCCL_HOME/include/nccl.h"} "${CUDA_PATH:-/usr/local/cuda}/include/nccl.h" \
+        /usr/include/nccl.h /usr/local/include/nccl.h
+}
+
+# As a toolkit lies: bin, include, lib, nvvm; libraries under the names that linkers look for.
+lay_out_as_toolkit() {
+    local folder=$1 part library
+    if [ -d "$folder/wheels/nvidia/cu13" ]; then
+        mv "$folder"/wheels/nvidia/cu13/* "$folder"
+        chmod +x "$folder"/bin/* "$folder"/nvvm/bin/*
+    fi
+    for part in include lib; do
+        mkdir -p "$folder/$part"
+        mv "$folder/wheels/nvidia/nccl/$part"/* "$folder/$part"
+    done
+    for library in "$folder"/lib/*.so.*; do
+        ln -sf "$(basename "$library")" "${library%.so.*}.so"
+    done
+    ln -sfn lib "$folder/lib64"
+    rm -rf "$folder/wheels"
+}
+
+root_of_tree() {
+    (cd "$(dirname "$0")/.." && pwd)
+}
+
+missing_for_gpu() {
+    [ -e "$(root_of_tree)/.cuda/include/nccl.h" ] && return
+    [ "$(system_nvcc)" ] || echo "CUDA's nvcc"
+    system_has_nccl || echo NCCL
+}
+
+bring_cuda() {
+    local root wheels
+    [ -z "$(missing_for_gpu)" ] && return
+    root=$(root_of_tree)
+    wheels=$(nccl_wheel)
+    [ "$(system_nvcc)" ] || wheels="$wheels $(cuda_wheels)"
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        echo "install-deps: wheels are brought by pip, and python3 -m pip is not there: install python3-pip, or a CUDA toolkit" \
+            "and NCCL" >&2
+        exit 2
+    fi
+    echo "install-deps: bringing into .cuda:" $wheels
+    rm -rf "$root/.cuda.part"
+    # shellcheck disable=SC2086
+    if ! PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --target "$root/.cuda.part/wheels" $wheels; then
+        rm -rf "$root/.cuda.part"
+        echo "install-deps: the wheels are not to be had here; the GPU part needs a CUDA toolkit and NCCL, or is left out" >&2
+        exit 1
+    fi
+    lay_out_as_toolkit "$root/.cuda.part"
+    rm -rf "$root/.cuda"
+    mv "$root/.cuda.part" "$root/.cuda"
+}
+
+if [ "${1:-}" = --gpu ]; then
+    if [ "${2:-}" = --check ]; then
+        [ -z "$(missing_for_gpu)" ] && exit 0
+        echo "missing:" $(missing_for_gpu)
+        exit 1
+    fi
+    bring_cuda
+    exit 0
+fi
 
 if ! command -v apt-get >/dev/null; then
     echo "install-deps: this script knows Debian and Ubuntu (apt-get) only. The packages by their Debian names:" >&2

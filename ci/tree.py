@@ -98,7 +98,7 @@ def build(preset, *targets, parallel=None):
     steps = [["cmake", "--build", "--preset", preset, "--parallel", str(parallel or jobs())]]
     if targets:
         steps[0] += ["--target", *targets]
-    if not os.path.exists(os.path.join(directory, "build.ninja")):
+    if not any(os.path.exists(os.path.join(directory, name)) for name in ("build.ninja", "Makefile")):
         steps.insert(0, ["cmake", "--preset", preset])
     # AFL++'s compiler reads its mode from the environment on every call.
     mode = {"AFL_QUIET": "1", "AFL_LLVM_CMPLOG": "1"} if preset == "afl-cmplog" else {"AFL_QUIET": "1"}

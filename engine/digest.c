@@ -1,35 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "digest.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "cu_seqlens.h"
 #include "error.h"
 #include "tensor_ranks.h"
-
-enum { BLOCK_ENTRIES = 128 };
+#include "xxh64.h"
 
 uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
-    int64_t block[BLOCK_ENTRIES];
-    size_t filled = 0;
-    XXH64_state_t state;
-    XXH64_reset(&state, 0);
+    cpr_xxh64 state = cpr_xxh64_begin(0);
     int64_t before = -1;
     for (int64_t i = 0; i < cu_seqlens->count; i++) {
         const int64_t entry = cpr_cu_entry(cu_seqlens, i);
-        if (entry == before) {
-            continue;
-        }
-        before = entry;
-        block[filled++] = entry;
-        if (filled == BLOCK_ENTRIES) {
-            XXH64_update(&state, block, sizeof block);
-            filled = 0;
+        if (entry != before) {
+            cpr_xxh64_add(&state, (uint64_t)entry);
+            before = entry;
         }
     }
-    XXH64_update(&state, block, filled * sizeof block[0]);
-    return XXH64_digest(&state);
+    return cpr_xxh64_end(&state);
 }
 
 static bool is_in_order(const int64_t *group_ranks, int64_t count) {
@@ -46,16 +33,16 @@ uint64_t cpr_grouped_digest(uint64_t boundaries_digest, int64_t cp_size, const c
     const int64_t count = cp_size * tp_size;
     uint64_t digest = boundaries_digest;
     if (tp_size > 1) {
-        digest = XXH64(&tp_size, sizeof tp_size, digest);
+        digest = cpr_xxh64_of(&tp_size, 1, digest);
     }
     if (!is_in_order(tp->group_ranks, count)) {
-        digest = XXH64(tp->group_ranks, (size_t)count * sizeof *tp->group_ranks, digest);
+        digest = cpr_xxh64_of(tp->group_ranks, count, digest);
     }
     return digest;
 }
 
 uint64_t cpr_padded_digest(uint64_t boundaries_digest, int64_t cp_size) {
-    return XXH64(&cp_size, sizeof cp_size, boundaries_digest);
+    return cpr_xxh64_of(&cp_size, 1, boundaries_digest);
 }
 
 enum { DIGEST_OF_NONE = 0, DIGEST_INSTEAD_OF_NONE = 1 };
@@ -71,7 +58,7 @@ uint64_t cpr_route_digest(const cpr_route *route) {
         route->total_tokens,
         (int64_t)route->boundaries_digest,
     };
-    const uint64_t digest = XXH64(facts, sizeof facts, 0);
+    const uint64_t digest = cpr_xxh64_of(facts, (int64_t)(sizeof facts / sizeof facts[0]), 0);
     return digest == DIGEST_OF_NONE ? DIGEST_INSTEAD_OF_NONE : digest;
 }
 

@@ -49,6 +49,10 @@ static const status_words WORDS[] = {
     {CPR_CAPTURE_LAYOUT_CHANGE, "capture_layout_change", "a captured graph was made with another route", NULL,
      NULL, NULL},
     {CPR_BAD_ROW, "bad_row", "a row is out of range or there twice", "entry", "row", "rows"},
+    {CPR_CUDA_ERROR, "cuda", "the CUDA runtime refused", NULL, "cudaError_t", NULL},
+    {CPR_NCCL_ERROR, "nccl", "NCCL refused or lost another rank", NULL, "ncclResult_t", NULL},
+    {CPR_TIMEOUT, "timeout", "other ranks did not answer", NULL, "milliseconds", "limit"},
+    {CPR_PEER_FAILED, "peer_failed", "another rank could not take part", "rank", "status", NULL},
     {CPR_INTERNAL, "internal", "the library contradicts itself, please report it", "at", "got", "expected"},
 };
 enum { WORDS_COUNT = sizeof WORDS / sizeof WORDS[0] };

@@ -463,6 +463,28 @@ static cpr_status digests_check_last(const uint64_t *digests, int64_t count, cpr
     return cpr_digests_check(ends, 2, error);
 }
 
+static cpr_move_chunk move_chunk_in_one_run(const cpr_moves *moves, int64_t units_per_row, int64_t number) {
+    cpr_move_chunk chunk = cpr_move_chunk_at(moves, units_per_row, number);
+    chunk.last_run = chunk.first_run;
+    return chunk;
+}
+
+static cpr_unit_move move_by_first_run(const cpr_moves *moves, int64_t units_per_row,
+                                       const cpr_move_chunk *chunk, int lane, int step) {
+    (void)moves;
+    (void)units_per_row;
+    cpr_unit_move move = cpr_move_in_one_run(chunk, lane);
+    move.from += step * CPR_MOVE_LANES;
+    move.to += step * CPR_MOVE_LANES;
+    return move;
+}
+
+static cpr_unit_move move_one_unit_late(const cpr_move_chunk *chunk, int lane) {
+    cpr_unit_move move = cpr_move_in_one_run(chunk, lane);
+    move.from += chunk->end < chunk->begin + CPR_MOVE_CHUNK;
+    return move;
+}
+
 /*==============================================================================
  * MARK: - Alarms
  *============================================================================*/
@@ -594,6 +616,15 @@ static const planted alarms[] = {
     {.bug = "padding counted among real tokens",
      .rest.real_tokens = real_tokens_padded,
      .noticed_by = {"real_rows"}},
+    {.bug = "a warp that misses the next run",
+     .rest.move_chunk_at = move_chunk_in_one_run,
+     .noticed_by = {"device_moves"}},
+    {.bug = "lanes that look at the first run alone",
+     .rest.move_in_many_runs = move_by_first_run,
+     .noticed_by = {"device_moves"}},
+    {.bug = "lanes that are one unit late",
+     .rest.move_in_one_run = move_one_unit_late,
+     .noticed_by = {"device_moves"}},
     {.bug = "layouts not in the digest", .rest.route_digest = digest_of_boundaries, .noticed_by = {"digest"}},
     {.bug = "only the last digest compared",
      .rest.digests_check = digests_check_last,
@@ -641,6 +672,9 @@ static engine_under_test plant(const planted *a) {
     PLANT(padded_receive);
     PLANT(real_tokens);
     PLANT(successors);
+    PLANT(move_chunk_at);
+    PLANT(move_in_one_run);
+    PLANT(move_in_many_runs);
 #undef PLANT
     return engine;
 }

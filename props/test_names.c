@@ -29,6 +29,10 @@ static const struct {
     {CPR_LAYOUT_MISMATCH, -917, "layout_mismatch"},
     {CPR_CAPTURE_LAYOUT_CHANGE, -918, "capture_layout_change"},
     {CPR_BAD_ROW, -919, "bad_row"},
+    {CPR_CUDA_ERROR, -920, "cuda"},
+    {CPR_NCCL_ERROR, -921, "nccl"},
+    {CPR_TIMEOUT, -922, "timeout"},
+    {CPR_PEER_FAILED, -923, "peer_failed"},
     {CPR_INTERNAL, -999, "internal"},
 };
 
@@ -150,6 +154,9 @@ static void errors_read_as_sentences(void **state) {
         {{CPR_OVERFLOW, -1, INT64_MAX, INT32_MAX},
          "a number does not fit its type or limit: value 9223372036854775807, largest that fits 2147483647"},
         {{CPR_NO_MEMORY, -1, 0, 0}, "memory ran out"},
+        {{CPR_CUDA_ERROR, -1, 700, 0}, "the CUDA runtime refused: cudaError_t 700"},
+        {{CPR_TIMEOUT, -1, 60003, 60000}, "other ranks did not answer: milliseconds 60003, limit 60000"},
+        {{CPR_PEER_FAILED, 1, CPR_NO_MEMORY, 0}, "another rank could not take part: rank 1, status -914"},
         {{(cpr_status)-900, INT64_MIN, 2, 3}, "unknown status: index -9223372036854775808, got 2, wanted 3"},
     };
     for (int64_t i = 0; i < LENGTH_OF(examples); i++) {

@@ -229,17 +229,11 @@ static bool is_unstable(const json_t *entry) {
     return json_is_true(json_object_get(entry, "unstable"));
 }
 
-/* "X is *" stands for everything that begins so. */
-static bool stands_for(const char *name, const char *signature) {
-    const size_t length = strlen(name);
-    return length > 0 && name[length - 1] == '*' && !strncmp(name, signature, length - 1);
-}
-
 static json_t *entry_named(const known *k, const char *signature) {
     const char *name;
     json_t *entry, *found = json_object_get(k->entries, signature);
     json_object_foreach(k->entries, name, entry) {
-        if (is_unstable(entry) && stands_for(name, signature))
+        if (is_unstable(entry) && family_has(name, signature))
             found = entry;
     }
     return found;
@@ -346,20 +340,9 @@ json_t *group_object(const group *g, const char *is) {
     return object;
 }
 
-/* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it. */
-static void unstable_name(const group *g, char *name, size_t size) {
-    const char *accepted = strstr(g->signature, " is accepted"),
-               *refused = strstr(g->signature, " is refused as ");
-    const char *end = accepted ? accepted : refused;
-    if (end && !strstr(g->signature, ": what is legal "))
-        snprintf(name, size, "%.*s is *", (int)(end - g->signature), g->signature);
-    else
-        snprintf(name, size, "%s", g->signature);
-}
-
 static void take_unstable(json_t *entries, const group *g) {
-    char name[SIGNATURE_LENGTH + 8];
-    unstable_name(g, name, sizeof name);
+    char name[FAMILY_LENGTH];
+    group_family(g, name);
     json_t *entry = group_object(g, NULL);
     json_object_set_new(entry, "difference", json_string(name));
     json_object_del(entry, "cases");

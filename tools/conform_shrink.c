@@ -39,6 +39,13 @@ static void attempt_end(const shrinking *s, void *attempt) {
         free(attempt);
 }
 
+/* In the way of the group; in any of its ways where it has several. */
+static bool is_of_group(const group *g, const char *signature) {
+    char name[FAMILY_LENGTH];
+    group_family(g, name);
+    return g->unstable ? family_has(name, signature) : !strcmp(signature, g->signature);
+}
+
 /* Does the attempt differ in the way of the group? If so it becomes the group's case. */
 static bool attempt_differs(shrinking *s, const void *attempt) {
     question q;
@@ -47,7 +54,7 @@ static bool attempt_differs(shrinking *s, const void *attempt) {
     if (!question_make(&q, &s->t->h, s->g->op, attempt))
         return false;
     talk_ask_alone(s->t, &q, s->timeout_s, &d, &got);
-    const bool same = !strcmp(d.signature, s->g->signature);
+    const bool same = is_of_group(s->g, d.signature);
     if (same)
         group_show(s->g, &q, attempt, got, d.details);
     free(got);

@@ -388,6 +388,22 @@ bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, co
     return more;
 }
 
+void group_family(const group *g, char name[FAMILY_LENGTH]) {
+    const char *accepted = strstr(g->signature, " is accepted"),
+               *refused = strstr(g->signature, " is refused as ");
+    const char *end = accepted ? accepted : refused;
+    if (end && !strstr(g->signature, ": what is legal "))
+        snprintf(name, FAMILY_LENGTH, "%.*s is *", (int)(end - g->signature), g->signature);
+    else
+        snprintf(name, FAMILY_LENGTH, "%s", g->signature);
+}
+
+bool family_has(const char *name, const char *signature) {
+    const size_t length = strlen(name);
+    return length > 0 && name[length - 1] == '*' ? !strncmp(name, signature, length - 1)
+                                                 : !strcmp(name, signature);
+}
+
 /* The signature of the answer to the group's question, asked alone. ANSWER_NONE: the command was lost. */
 static judgement group_ask(talk *t, const group *g, difference *d) {
     question q;

@@ -110,6 +110,11 @@ void group_repeat(talk *t, size_t number);
 /* Are its answers none, in the time for them? */
 bool group_hangs(const group *g);
 
+/* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it: "route: decreasing is *". */
+enum { FAMILY_LENGTH = SIGNATURE_LENGTH + 8 };
+void group_family(const group *g, char name[FAMILY_LENGTH]);
+bool family_has(const char *name, const char *signature);
+
 /* A group's case and answers replaced. */
 void group_show(group *g, const question *q, const void *c, const char *got, const char *details);
 

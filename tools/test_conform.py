@@ -181,9 +181,10 @@ SHAPE_FAULTS = {
 
 
 def test_faults_of_shapes_are_found_and_shrunk(folder):
+    cases = os.path.join(CORPUS, "shapes.jsonl")
     for fault, signature in SHAPE_FAULTS.items():
         command = served(folder, fault)
-        code, differences, _ = found("--cases", CORPUS, "--random", "60", "--seed", "3", command=command)
+        code, differences, _ = found("--cases", cases, "--random", "30", "--seed", "3", command=command)
         assert code == DIFFERS and signature in differences, (fault, sorted(differences))
         difference = differences[signature]
         if difference["op"] != "outcome":  # which people wrote

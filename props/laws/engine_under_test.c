@@ -35,4 +35,7 @@ const engine_under_test the_engine = {
     .padded_receive = cpr_padded_receive,
     .real_tokens = cpr_real_tokens,
     .successors = cpr_successors,
+    .move_chunk_at = cpr_move_chunk_at,
+    .move_in_one_run = cpr_move_in_one_run,
+    .move_in_many_runs = cpr_move_in_many_runs,
 };

@@ -7,6 +7,7 @@
 #define CPROUTE_PROPS_ENGINE_UNDER_TEST_H
 
 #include "cproute/cproute.h"
+#include "cuda/moves.h"
 
 typedef enum builder { BY_INTERVALS, BY_DEFINITION, PER_TOKEN, BUILDER_COUNT } builder;
 
@@ -61,6 +62,10 @@ typedef struct engine_under_test {
     cpr_status (*successors)(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
                              const cpr_allocator *allocator, int64_t *successors, int64_t count,
                              cpr_error *error);
+    cpr_move_chunk (*move_chunk_at)(const cpr_moves *moves, int64_t units_per_row, int64_t number);
+    cpr_unit_move (*move_in_one_run)(const cpr_move_chunk *chunk, int lane);
+    cpr_unit_move (*move_in_many_runs)(const cpr_moves *moves, int64_t units_per_row,
+                                       const cpr_move_chunk *chunk, int lane, int step);
     bool (*error_dump)(int64_t rank, const cpr_error *error, cpr_write_fn write, void *context);
 } engine_under_test;
 

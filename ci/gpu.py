@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the GPU part, tests it on the GPUs that are here, measures, and writes docs/gpu.md: what `make gpu` runs.
+
+    ci/gpu.py [--quick] [--no-sanitizers] [--no-docs]    all of it, or less
+    ci/gpu.py --docs                                     only writes docs/gpu.md from docs/gpu/
+
+Needs CUDA, NCCL, CMake and python3, nothing else. Any number of GPUs will do: with one, real NCCL ranks share it, and what two would be
+needed for is not measured; with none, everything is built and every test is skipped. Ends in a verdict. Exit code 0: all good,
+1: something failed, 2: wrong usage, or no compiler.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import gpu_report
+import tree
+
+PROGRAM = os.path.join(tree.BUILD, "gpu", "cproute_gpu_tests")
+RESULTS = os.path.join(tree.BUILD, "gpu", "results")
+
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph"
+# A run of the tests has limits of its own for each test; these are for what they did not think of.
+RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS = 900, 300, 600
+
+Run = collections.namedtuple("Run", "name options")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def build(*targets):
+    """Configures once and builds, all if no target is named; with Ninja where there is one."""
+    if not shutil.which("cmake"):
+        raise tree.WrongUse("cmake is missing: install it, 3.22 or later")
+    steps = [["cmake", "--build", "--preset", "gpu", "--parallel", str(tree.jobs())]]
+    if targets:
+        steps[0] += ["--target", *targets]
+    if not os.path.exists(os.path.join(tree.BUILD, "gpu", "CMakeCache.txt")):
+        ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+        steps.insert(0, ["cmake", "--preset", "gpu", *ninja])
+    for step in steps:
+        done = subprocess.run(step, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=BUILD_SECONDS)
+        if done.returncode and "install-deps.sh --gpu" in done.stdout:
+            shutil.rmtree(os.path.join(tree.BUILD, "gpu"))
+            raise tree.WrongUse("CUDA's compiler or NCCL is missing: install them, or run ci/install-deps.sh --gpu")
+        if done.returncode:
+            raise tree.BuildFailed(f"{tree.first_failure(done.stdout)}\nfailed: {' '.join(step)}")
+
+
+def gpu_count():
+    """As the tests count them, and why there is none."""
+    told = subprocess.run([PROGRAM, "--gpus"], stdout=subprocess.PIPE, text=True, timeout=RUN_SECONDS, check=True).stdout
+    count, _, reason = told.strip().partition(" ")
+    return int(count), reason
+
+
+def plan(gpus, quick):
+    """Real ranks on GPUs of their own for every power of two and all GPUs; ranks that share GPUs for 2, 3 and 4 beyond."""
+    less = ["--quick"] if quick else []
+    if not gpus:
+        return [Run("no GPU", less)]
+    real = sorted({count for count in (2, 3, 4, 8) if count < gpus} | {gpus})
+    runs = [Run("all GPUs", [*less, "--measure"])]
+    runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", "--only", "nccl", "--ranks", str(count)])
+             for count in real if count < gpus]
+    for count in (2, 3, 4):
+        if count > gpus:
+            measure = ["--measure"] if gpus == 1 and count == 2 else less or ["--quick"]
+            runs.append(Run(f"{count} ranks share {gpus} GPU{'s' if gpus > 1 else ''}",
+                            [*measure, "--only", "nccl", "--oversubscribe", str(count)]))
+    return runs
+
+
+def run_tests(run, number):
+    """The run's results, or what became of it; its output goes to this one's."""
+    path = os.path.join(RESULTS, f"{number}.json")
+    command = [PROGRAM, *run.options, "--json", path]
+    say(f"# {run.name}: {' '.join([tree.relative(PROGRAM), *run.options])}")
+    try:
+        code = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, timeout=RUN_SECONDS,
+                              env=dict(os.environ, NCCL_NVLS_ENABLE="0")).returncode
+    except subprocess.TimeoutExpired:
+        code = f"over {RUN_SECONDS} s"
+    try:
+        with open(path) as file:
+            results = json.load(file)
+    except (OSError, ValueError):
+        return {"name": run.name, "options": run.options, "jobs": [], "passed": 0, "failed": 1, "skipped": 0, "wrong": 0,
+                "broken": f"no results: exit code {code}"}
+    if code not in (0, 1) or (code == 1) != (results["failed"] > 0 or results["wrong"] > 0):
+        results["failed"] += 1
+        results["broken"] = f"exit code {code}"
+    return {**results, "name": run.name, "options": run.options}
+
+
+def sanitizer():
+    for place in (shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer"):
+        if place and os.path.exists(place):
+            return place
+    return None
+
+
+def sanitize(tool):
+    """(outcome, details) of a small part of the simulated tests under one tool of compute-sanitizer."""
+    if not sanitizer():
+        return "skipped", "compute-sanitizer is not there"
+    leaks = ["--leak-check", "full"] if tool == "memcheck" else []
+    command = [sanitizer(), "--tool", tool, "--error-exitcode", "9", *leaks, PROGRAM, "--in-process", "--quick", "--cases", "20",
+               "--only", SANITIZED, "--timeout", str(SANITIZER_SECONDS)]
+    try:
+        done = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", timeout=SANITIZER_SECONDS)
+    except subprocess.TimeoutExpired as expired:
+        return "failed", f"over {SANITIZER_SECONDS} s\n{(expired.stdout or b'').decode(errors='replace')[-3000:]}"
+    if "Device not supported" in done.stdout:
+        return "skipped", "compute-sanitizer does not support this device or its driver"
+    counted = re.search(r"^# (\d+) passed, (\d+) failed, (\d+) skipped", done.stdout, re.MULTILINE)
+    if done.returncode == 0 and counted and int(counted.group(1)) > 0 and re.search(r"SUMMARY: 0 (errors|hazards)", done.stdout):
+        return "passed", f"{counted.group(1)} tests"
+    # the first complaint tells most, the end tells the counts
+    lines = done.stdout.splitlines()
+    first = next((i for i, text in enumerate(lines) if "=========" in text and "COMPUTE-SANITIZER" not in text), 0)
+    return "failed", f"exit code {done.returncode}\n" + "\n".join(lines[first:first + 25] + ["..."] + lines[-15:])
+
+
+def sanitize_all():
+    outcomes = {}
+    for tool in SANITIZERS:
+        begun = time.monotonic()
+        outcome, details = sanitize(tool)
+        outcomes[tool] = outcome
+        say(f"# {outcome:<7} {time.monotonic() - begun:6.1f} s  compute-sanitizer {tool}")
+        if details:
+            say("\n".join("#     " + line for line in details.splitlines()))
+    return outcomes
+
+
+def verdict(runs, sanitized):
+    failed = sum(run["failed"] for run in runs) + sum(outcome == "failed" for outcome in sanitized.values())
+    passed = sum(run["passed"] for run in runs) + sum(outcome == "passed" for outcome in sanitized.values())
+    skipped = sum(run["skipped"] for run in runs) + sum(outcome == "skipped" for outcome in sanitized.values())
+    wrong = sum(run["wrong"] for run in runs)
+    for run in runs:
+        for job in run["jobs"]:
+            if job["outcome"] == "failed":
+                say(f"# failed: {run['name']}: {job['name']}: {job['details'].splitlines()[0] if job['details'] else ''}")
+        if run.get("broken"):
+            say(f"# failed: {run['name']}: {run['broken']}")
+    say(f"# wrong bytes: {wrong}")
+    say(f"{passed} passed, {failed} failed, {skipped} skipped")
+    say("verdict: " + ("FAILED" if failed or wrong else "OK" if passed else "nothing was run: there is no GPU"))
+    return tree.EXIT_FINDINGS if failed or wrong else tree.EXIT_CLEAN
+
+
+def arguments():
+    parser = argparse.ArgumentParser(add_help=False)
+    for name in ("--quick", "--no-sanitizers", "--no-docs", "--docs", "--help", "-h"):
+        parser.add_argument(name, action="store_true")
+    parser.error = lambda message: (_ for _ in ()).throw(tree.WrongUse(message))
+    return parser.parse_args()
+
+
+def run():
+    chosen = arguments()
+    if chosen.help or chosen.h:
+        print(__doc__)
+        return tree.EXIT_CLEAN
+    if chosen.docs:
+        gpu_report.write()
+        return tree.EXIT_CLEAN
+    begun = time.monotonic()
+    build("cproute_gpu_tests")
+    say(f"# built in {time.monotonic() - begun:.0f} s")
+    os.makedirs(RESULTS, exist_ok=True)
+    gpus, reason = gpu_count()
+    if not gpus:
+        say(f"# no GPU: {reason}")
+    runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick))]
+    sanitized = sanitize_all() if gpus and not chosen.no_sanitizers else {}
+    seconds = time.monotonic() - begun
+    if gpus and not chosen.no_docs:
+        gpu_report.keep(runs, sanitized, seconds)
+        gpu_report.write()
+        say(f"# {tree.relative(gpu_report.PAGE)} is written")
+    say(f"# {tree.commit()}, {seconds:.0f} s")
+    return verdict(runs, sanitized)
+
+
+if __name__ == "__main__":
+    try:
+        code = run()
+    except tree.WrongUse as wrong:
+        print(f"gpu.py: {wrong}", file=sys.stderr)
+        code = tree.EXIT_USAGE
+    except tree.BuildFailed as failed:
+        print(failed, file=sys.stderr)
+        code = tree.EXIT_FINDINGS
+    sys.exit(code)

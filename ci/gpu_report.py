@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/gpu.md, out of the results that ci/gpu.py keeps in docs/gpu/: one file for each kind of machine, the latest run."""
+
+import glob
+import json
+import os
+import re
+
+import tree
+
+FOLDER = tree.path("docs", "gpu")
+PAGE = tree.path("docs", "gpu.md")
+
+INTRODUCTION = """# On GPUs
+
+Written by `make gpu`, which builds `engine/cuda` and `gpu_tests`, runs every test, measures, and keeps the results of each kind of machine in
+`docs/gpu/`. Nothing here is typed by hand.
+
+Rows are painted by token, place and salt; after every conversion each byte is compared on the device with what the definition of
+the layout has there, and bytes around the rows are looked after too. *Simulated* runs play all ranks on one device with the kernels
+of the exchange; *NCCL* runs have a process for each rank. Where ranks share a GPU they talk by sockets: that is a test of what
+is right, and of what happens to lost ranks, and says nothing about speed.
+"""
+
+
+def keep(runs, sanitized, seconds):
+    first = runs[0]
+    gpus = first["devices"]
+    name = re.sub(r"[^a-z0-9]+", "-", f"{len(gpus)}x {gpus[0]}".lower()).strip("-")
+    os.makedirs(FOLDER, exist_ok=True)
+    results = {"date": first["date"], "commit": tree.commit(), "devices": gpus, "driver": first["driver"], "nccl": first["nccl"],
+               "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized,
+               "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "jobs", "passed", "failed",
+                                                        "skipped", "wrong", "broken")} for run in runs]}
+    with open(os.path.join(FOLDER, name + ".json"), "w") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+
+
+def jobs_of(results, name):
+    """(run, job) of all runs in which a test took part."""
+    return [(run, job) for run in results["runs"] for job in run["jobs"] if job["name"].endswith("/" + name)
+            and job["outcome"] != "skipped"]
+
+
+def described(run):
+    return "simulated" if run is None else f"P = {run['ranks']}" + (", sharing" if run["shares_gpus"] else "")
+
+
+def outcome(job):
+    if job["outcome"] == "skipped":
+        return "-"
+    return f"{job['cases']:,}" if job["outcome"] == "passed" else "**failed**"
+
+
+def tests(results):
+    """A row a test: cases judged in each run."""
+    runs = results["runs"]
+    meanings = {job["name"].split("/")[1]: job["meaning"] for run in runs for job in run["jobs"]}
+    rows = []
+    for name in meanings:
+        simulated = [job for run in runs[:1] for job in run["jobs"] if job["name"] == f"simulated/{name}"]
+        cells = [outcome(simulated[0]) if simulated else ""]
+        for run in runs:
+            found = [job for job in run["jobs"] if job["name"] == f"nccl/{name}"]
+            cells.append(outcome(found[0]) if found else "")
+        rows.append([name, *cells, meanings[name]])
+    text = "Cases judged; a bar where a test does not apply. P ranks over NCCL, on GPUs of their own or sharing.\n\n"
+    text += table(["test", "simulated", *(described(run) for run in runs), "what holds"], rows)
+    wrong = sum(run["wrong"] for run in runs)
+    broken = "".join(f"Broken: {run['name']}: {run['broken']}.\n" for run in runs if run.get("broken"))
+    failed = "".join(f"- {run['name']}, {job['name']}: {job['details']}\n" for run in runs for job in run["jobs"]
+                     if job["outcome"] == "failed")
+    sanitized = ", ".join(f"{tool} {how}" for tool, how in results["sanitized"].items()) or "not run"
+    return text + f"\nWrong bytes: {wrong}. compute-sanitizer: {sanitized}.\n{broken}{failed}"
+
+
+def synchronisations(results):
+    rows = []
+    for run, job in jobs_of(results, "syncs"):
+        f = job["figures"]
+        if "conversions" not in f:
+            continue
+        ranks = int(f["per-token ranks counted"])
+        where = described(run) if job["name"].startswith("nccl/") else "P = 4, simulated: all four ranks together"
+        rows.append([where, f"{f['conversions']:,.0f}", f"{f['waits in them']:.0f}", f"{f['reads in them']:.0f}",
+                     f"{f['allocations in them']:.0f}", f"{f['per-token conversions']:,.0f}", f"{f['per-token waits']:,.0f}",
+                     f"{f['per-token waits'] / f['per-token conversions'] / ranks:.0f}"])
+    if not rows:
+        return "Not counted on this machine.\n"
+    return ("24 layers, 10 micro-batches of 8,192 tokens with boundaries of their own; a conversion before and one after each layer, forward and, for "
+            "ours, backward. Counted in the calling thread by CUPTI, inside NCCL too.\n\n"
+            + table(["", "our conversions", "waits", "reads", "allocations", "per-token conversions (3282)", "waits",
+                     "waits of one rank in one"], rows))
+
+
+def lines_by_shape(results, names):
+    """{(P, tokens, sequences): {(what, from): line}} of measured lines."""
+    shapes = {}
+    for run in results["runs"]:
+        for job in run["jobs"]:
+            for line in job["lines"]:
+                if line["what"] in names and line["time"] > 0:
+                    shape = (line["cp"], line["rows"] * line["cp"], line["sequences"])
+                    shapes.setdefault(shape, {})[line["what"], line["from"]] = line
+    return shapes
+
+
+def conversions(results):
+    shapes = lines_by_shape(results, ("conversion", "all-to-all"))
+    if not shapes:
+        return ("Not measured on this machine: it takes two GPUs or more, and here " +
+                ("is one.\n" if len(results["devices"]) == 1 else "it was not asked for.\n"))
+    rows = []
+    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
+        there, back, bare = (lines[key]["time"] for key in (("conversion", "zigzag"), ("conversion", "contiguous"),
+                                                            ("all-to-all", "zigzag")))
+        rows.append([ranks, f"{tokens:,}", sequences, f"{there:.0f}", f"{back:.0f}", f"{bare:.0f}", f"{there / bare:.2f}",
+                     f"{back / bare:.2f}", f"{lines['conversion', 'zigzag']['algbw']:.0f}"])
+    return ("Microseconds of pack, exchange and scatter, of the slowest rank, median of 9 batches of 20; rows of 4,096 bf16; beside NCCL's bare all-to-all of "
+            "the same bytes, own share included, in turns within the same run.\n\n"
+            + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "bare all-to-all", "ratio", "ratio back",
+                     "GB/s of a rank"], rows))
+
+
+def kernels(results):
+    shapes = lines_by_shape(results, ("pack", "scatter", "copy"))
+    if not shapes:
+        return "Not measured on this machine.\n"
+    rows = []
+    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
+        pack, scatter, copy = (lines[key] for key in (("pack", "contiguous"), ("scatter", "zigzag"), ("copy", "zigzag")))
+        rows.append([ranks, f"{tokens // ranks:,}", sequences, f"{pack['busbw']:.0f}", f"{scatter['busbw']:.0f}", f"{copy['busbw']:.0f}",
+                     f"{100 * pack['busbw'] / copy['busbw']:.0f} %", f"{100 * scatter['busbw'] / copy['busbw']:.0f} %"])
+    return ("GB/s, read and written together; rows of 4,096 bf16 of one rank; the other ranks wait meanwhile. Four sets of buffers in turn.\n\n"
+            + table(["P", "rows", "S", "pack", "scatter", "device-to-device copy", "pack of it", "scatter of it"], rows))
+
+
+def lost_ranks(results):
+    rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
+            for name in ("killed_before", "killed_during", "stuck") for run, job in jobs_of(results, name)
+            if "seconds until the error" in job["figures"]]
+    if not rows:
+        return "Not run on this machine: it takes two ranks.\n"
+    return "From the exchange to the error on rank 0, with a timeout of 4 s.\n\n" + table(["", "", "error after"], rows)
+
+
+def section(results):
+    gpus = results["devices"]
+    runtime = results["cuda_runtime"]
+    text = f"## {len(gpus)} × {gpus[0]}\n\n"
+    text += (f"{results['date']}, commit {results['commit']}, driver {results['driver']}, CUDA {runtime // 1000}.{runtime % 1000 // 10}, "
+             f"NCCL {results['nccl']}. `make gpu` took {results['seconds']} s, and ran:\n\n```\n")
+    text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"])
+    text += "```\n\n### Tests\n\n" + tests(results)
+    text += "\n### Synchronisations\n\n" + synchronisations(results)
+    text += "\n### Conversions\n\n" + conversions(results)
+    text += "\n### Kernels alone\n\n" + kernels(results)
+    return text + "\n### Lost ranks\n\n" + lost_ranks(results)
+
+
+def write():
+    found = []
+    for name in glob.glob(os.path.join(FOLDER, "*.json")):
+        with open(name) as file:
+            found.append(json.load(file))
+    found.sort(key=lambda results: (len(results["devices"]), results["devices"][0]))
+    text = INTRODUCTION + ("" if found else "\nNo machine with a GPU has run it yet.\n")
+    with open(PAGE, "w") as file:
+        file.write(text + "".join("\n" + section(results) for results in found))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ci/gpu.py plans for any number of GPUs, how it takes results, and what becomes of them on the page."""
+
+import contextlib
+import io
+import os
+import stat
+import tempfile
+import unittest
+
+import gpu
+import gpu_report
+import tree
+
+
+def a_job(name, outcome="passed", figures=None, lines=()):
+    return {"name": name, "meaning": "something holds", "outcome": outcome, "details": "" if outcome == "passed" else "rank 1: why",
+            "seconds": 1.0, "cases": 1234, "wrong": 0, "figures": figures or {}, "lines": list(lines)}
+
+
+def a_line(what, source, time):
+    return {"what": what, "from": source, "to": "x", "type": "bf16", "bytes": 4096 * 8192, "rows": 4096, "width": 4096, "cp": 2,
+            "sequences": 8, "time": time, "algbw": 100.0, "busbw": 200.0, "wrong": 0}
+
+
+def a_run(jobs, gpus=2, **more):
+    run = {"name": "all GPUs", "options": ["--measure"], "date": "2026-01-02", "devices": ["Some GPU"] * gpus, "driver": "1.2",
+           "nccl": "2.28.9", "cuda_runtime": 13000, "ranks": gpus, "shares_gpus": False, "jobs": jobs, "passed": 0, "failed": 0,
+           "skipped": 0, "wrong": 0}
+    return {**run, **more}
+
+
+class Plan(unittest.TestCase):
+    def ranks(self, gpus, option):
+        return [int(run.options[run.options.index(option) + 1]) for run in gpu.plan(gpus, False) if option in run.options]
+
+    def test_no_gpu_is_one_run(self):
+        self.assertEqual(len(gpu.plan(0, False)), 1)
+
+    def test_ranks_share_what_gpus_are_too_few_for(self):
+        self.assertEqual(self.ranks(1, "--oversubscribe"), [2, 3, 4])
+        self.assertEqual(self.ranks(2, "--oversubscribe"), [3, 4])
+        self.assertEqual(self.ranks(8, "--oversubscribe"), [])
+
+    def test_smaller_groups_of_many_gpus(self):
+        self.assertEqual(self.ranks(1, "--ranks"), [])
+        self.assertEqual(self.ranks(4, "--ranks"), [2, 3])
+        self.assertEqual(self.ranks(8, "--ranks"), [2, 3, 4])
+
+
+class Results(unittest.TestCase):
+    def results_of(self, script):
+        """As if the tests were a shell script, whose last argument is the JSON file."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "tests")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\nfor last; do :; done\n" + script)
+            os.chmod(program, stat.S_IRWXU)
+            kept = gpu.PROGRAM, gpu.RESULTS
+            gpu.PROGRAM, gpu.RESULTS = program, folder
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    return gpu.run_tests(gpu.Run("some", []), 0)
+            finally:
+                gpu.PROGRAM, gpu.RESULTS = kept
+
+    def test_good_results_are_taken(self):
+        self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last")["failed"], 0)
+
+    def test_a_crash_is_a_failure(self):
+        self.assertEqual(self.results_of("kill -SEGV $$")["failed"], 1)
+        self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; kill -SEGV $$")["failed"], 1)
+
+    def test_failures_that_the_results_do_not_know(self):
+        self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; exit 1")["failed"], 1)
+
+    def verdict(self, runs, sanitized):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            return gpu.verdict(runs, sanitized), said.getvalue()
+
+    def test_verdicts(self):
+        good = a_run([a_job("nccl/a")], passed=1)
+        self.assertEqual(self.verdict([good], {})[0], tree.EXIT_CLEAN)
+        code, said = self.verdict([good, a_run([a_job("nccl/b", "failed")], failed=1)], {})
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertIn("nccl/b: rank 1: why", said)
+        self.assertEqual(self.verdict([good], {"memcheck": "failed"})[0], tree.EXIT_FINDINGS)
+        self.assertEqual(self.verdict([a_run([], wrong=3)], {})[0], tree.EXIT_FINDINGS)
+
+
+class Page(unittest.TestCase):
+    def page_of(self, runs):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = gpu_report.FOLDER, gpu_report.PAGE
+            gpu_report.FOLDER, gpu_report.PAGE = os.path.join(folder, "gpu"), os.path.join(folder, "gpu.md")
+            try:
+                gpu_report.keep(runs, {"memcheck": "passed"}, 300)
+                gpu_report.write()
+                with open(gpu_report.PAGE) as file:
+                    return file.read()
+            finally:
+                gpu_report.FOLDER, gpu_report.PAGE = kept
+
+    def test_measured(self):
+        lines = [a_line("conversion", "zigzag", 125.0), a_line("conversion", "contiguous", 150.0), a_line("all-to-all", "zigzag", 100.0)]
+        page = self.page_of([a_run([a_job("nccl/measure_conversion", lines=lines)], passed=1)])
+        self.assertIn("## 2 × Some GPU", page)
+        self.assertIn("| 2 | 8,192 | 8 | 125 | 150 | 100 | 1.25 | 1.50 | 100 |", page)
+
+    def test_not_measured_is_said(self):
+        page = self.page_of([a_run([a_job("simulated/layouts"), a_job("nccl/stuck", "skipped")], gpus=1)])
+        self.assertIn("Not measured on this machine: it takes two GPUs or more, and here is one.", page)
+        self.assertIn("| layouts | 1,234 |", page)
+
+    def test_failures_are_said(self):
+        page = self.page_of([a_run([a_job("nccl/layouts", "failed")], failed=1, broken="exit code 9")])
+        self.assertIn("**failed**", page)
+        self.assertIn("all GPUs, nccl/layouts: rank 1: why", page)
+        self.assertIn("Broken: all GPUs: exit code 9.", page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group.h"
+
+#include "allocator.h"
+#include "error.h"
+#include "plan.h"
+
+enum { DEFAULT_TIMEOUT_MS = 60000 };
+
+/*==============================================================================
+ * MARK: - Failing
+ *============================================================================*/
+
+cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, cpr_error *error) {
+    if (group->failure.status == CPR_OK) {
+        group->failure = *failure;
+    }
+    if (!group->aborted) {
+        group->aborted = true;
+        /* Whatever it says, the communicator is gone. */
+        (void)ncclCommAbort(group->comm);
+        (void)cudaGetLastError();
+    }
+    *error = group->failure;
+    return error->status;
+}
+
+cpr_status cpr_cuda_group_cuda_failed(cpr_cuda_group *group, cudaError_t result, cpr_error *error) {
+    cpr_error failure;
+    (void)cudaGetLastError();
+    (void)cpr_fail(&failure, CPR_CUDA_ERROR, -1, (int)result, 0);
+    return cpr_cuda_group_fail(group, &failure, error);
+}
+
+cpr_status cpr_cuda_group_nccl_failed(cpr_cuda_group *group, ncclResult_t result, cpr_error *error) {
+    cpr_error failure;
+    (void)cpr_fail(&failure, CPR_NCCL_ERROR, -1, (int)result, 0);
+    return cpr_cuda_group_fail(group, &failure, error);
+}
+
+static cpr_status timed_out(cpr_cuda_group *group, const cpr_deadline *deadline, cpr_error *error) {
+    cpr_error failure;
+    (void)cpr_fail(&failure, CPR_TIMEOUT, -1, cpr_deadline_waited_ms(deadline), deadline->limit_ms);
+    return cpr_cuda_group_fail(group, &failure, error);
+}
+
+/* What NCCL has met since it was last asked; ncclInProgress is no error. */
+static ncclResult_t asynchronous(const cpr_cuda_group *group) {
+    ncclResult_t met;
+    const ncclResult_t result = ncclCommGetAsyncError(group->comm, &met);
+    return result == ncclSuccess ? met : result;
+}
+
+static bool is_nccl_error(ncclResult_t result) {
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
+cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error) {
+    if (group->failure.status != CPR_OK) {
+        *error = group->failure;
+        return error->status;
+    }
+    const ncclResult_t met = asynchronous(group);
+    return is_nccl_error(met) ? cpr_cuda_group_nccl_failed(group, met, error) : cpr_succeed(error);
+}
+
+/*==============================================================================
+ * MARK: - Waiting
+ *============================================================================*/
+
+cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr_error *error) {
+    const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+    while (result == ncclInProgress) {
+        if (cpr_deadline_passed(&deadline)) {
+            return timed_out(group, &deadline, error);
+        }
+        cpr_deadline_pause(&deadline);
+        result = asynchronous(group);
+    }
+    return result == ncclSuccess ? CPR_OK : cpr_cuda_group_nccl_failed(group, result, error);
+}
+
+static cudaError_t ask(cpr_cuda_question *question, void *asked) {
+    const cudaError_t answer = question(asked);
+    if (answer == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+    }
+    return answer;
+}
+
+/* After an abort, kernels of the communicator come to their end; who waited may then free what they used. */
+static void await_end(const cpr_cuda_group *group, cpr_cuda_question *question, void *asked) {
+    const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+    while (ask(question, asked) == cudaErrorNotReady && !cpr_deadline_passed(&deadline)) {
+        cpr_deadline_pause(&deadline);
+    }
+}
+
+cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
+                                cpr_error *error) {
+    const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+    while (cpr_cuda_group_usable(group, error) == CPR_OK) {
+        const cudaError_t answer = ask(question, asked);
+        if (answer == cudaSuccess) {
+            return cpr_succeed(error);
+        }
+        if (answer != cudaErrorNotReady) {
+            return cpr_cuda_group_cuda_failed(group, answer, error);
+        }
+        if (cpr_deadline_passed(&deadline)) {
+            (void)timed_out(group, &deadline, error);
+        } else {
+            cpr_deadline_pause(&deadline);
+        }
+    }
+    await_end(group, question, asked);
+    return error->status;
+}
+
+static cudaError_t is_stream_done(void *stream) {
+    return cudaStreamQuery(*(cudaStream_t *)stream);
+}
+
+void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream) {
+    await_end(group, is_stream_done, &stream);
+}
+
+cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error) {
+    cpr_error unwanted;
+    return cpr_cuda_group_await(group, is_stream_done, &stream, error != NULL ? error : &unwanted);
+}
+
+cpr_status cpr_cuda_group_check(cpr_cuda_group *group, cpr_error *error) {
+    cpr_error unwanted;
+    return cpr_cuda_group_usable(group, error != NULL ? error : &unwanted);
+}
+
+bool cpr_cuda_group_aborted(const cpr_cuda_group *group) {
+    return group->aborted;
+}
+
+/*==============================================================================
+ * MARK: - Agreeing
+ *============================================================================*/
+
+/* Blocks of `bytes` for and from every other rank: block r is rank r's, and blocks to send are `stride` bytes apart. */
+typedef struct swap {
+    const void *sent;
+    size_t stride;
+    void *received;
+    size_t bytes;
+} swap;
+
+static ncclResult_t swap_with(const cpr_cuda_group *group, const swap *s, int peer) {
+    const char *sent = (const char *)s->sent + (size_t)peer * s->stride;
+    char *received = (char *)s->received + (size_t)peer * s->bytes;
+    const ncclResult_t result = ncclSend(sent, s->bytes, ncclInt8, peer, group->comm, group->stream);
+    return result == ncclSuccess ? ncclRecv(received, s->bytes, ncclInt8, peer, group->comm, group->stream)
+                                 : result;
+}
+
+static ncclResult_t swap_with_all(const cpr_cuda_group *group, const swap *s) {
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) {
+        return result;
+    }
+    for (int peer = 0; peer < group->size && result == ncclSuccess; peer++) {
+        result = peer == group->rank ? ncclSuccess : swap_with(group, s, peer);
+    }
+    const ncclResult_t end = ncclGroupEnd();
+    return result == ncclSuccess ? end : result;
+}
+
+/* One's own block is not touched. */
+static cpr_status swap_blocks(cpr_cuda_group *group, const swap *s, cpr_error *error) {
+    if (cpr_cuda_group_settle(group, swap_with_all(group, s), error) != CPR_OK) {
+        return error->status;
+    }
+    return cpr_cuda_group_await(group, is_stream_done, &group->stream, error);
+}
+
+/* Of a rank that has nothing to say but that it is there. */
+static cpr_rank_record member_record(const cpr_cuda_group *group) {
+    return (cpr_rank_record){.status = CPR_OK, .cp_rank = group->rank, .cp_size = group->size};
+}
+
+static cpr_status swap_records(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
+                               size_t row_bytes, cpr_error *error) {
+    for (int peer = 0; peer < group->size; peer++) {
+        group->sent[peer] = own->status != CPR_OK ? cpr_rank_record_failed(own->status)
+                            : route != NULL       ? cpr_rank_record_of(route, row_bytes, peer)
+                                                  : member_record(group);
+    }
+    group->received[group->rank] = group->sent[group->rank];
+    const size_t bytes = sizeof *group->sent;
+    const swap records = {.sent = group->sent, .stride = bytes, .received = group->received, .bytes = bytes};
+    return swap_blocks(group, &records, error);
+}
+
+/* Every rank sends the same finding to all. */
+static cpr_status swap_findings(cpr_cuda_group *group, cpr_error *error) {
+    const swap findings = {
+        .sent = &group->findings[group->rank], .received = group->findings, .bytes = sizeof *group->findings};
+    return swap_blocks(group, &findings, error);
+}
+
+cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
+                                size_t row_bytes, cpr_error *error) {
+    if (swap_records(group, own, route, row_bytes, error) != CPR_OK) {
+        return error->status;
+    }
+    const cpr_status on_ranks = cpr_verdict_on_ranks(group->received, group->size, error);
+    if (own->status != CPR_OK) {
+        *error = *own;
+        return error->status;
+    }
+    if (on_ranks != CPR_OK || route == NULL) {
+        return error->status;
+    }
+    (void)cpr_verdict_on_messages(group->received, route, &group->findings[group->rank]);
+    if (swap_findings(group, error) != CPR_OK) {
+        return error->status;
+    }
+    return cpr_verdict_chosen(group->findings, group->size, error);
+}
+
+/*==============================================================================
+ * MARK: - Creating and freeing
+ *============================================================================*/
+
+static cpr_status join(cpr_cuda_group *group, cpr_error *error) {
+    if (cpr_cuda_group_settle(group, asynchronous(group), error) != CPR_OK) {
+        return error->status;
+    }
+    ncclResult_t result = ncclCommCount(group->comm, &group->size);
+    if (result == ncclSuccess) {
+        result = ncclCommUserRank(group->comm, &group->rank);
+    }
+    return result == ncclSuccess ? CPR_OK : cpr_cuda_group_nccl_failed(group, result, error);
+}
+
+/* Without this the rank can tell nobody, so others learn of it by their timeout. */
+static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
+    const size_t ranks = (size_t)group->size;
+    const size_t records = ranks * sizeof(cpr_rank_record);
+    cudaError_t result = cudaStreamCreateWithFlags(&group->stream, cudaStreamNonBlocking);
+    if (result == cudaSuccess) {
+        result = cudaMallocHost((void **)&group->sent, 2 * records + ranks * sizeof(cpr_error));
+    }
+    if (result == cudaErrorMemoryAllocation) {
+        return cpr_cuda_failed(result, error);
+    }
+    if (result != cudaSuccess) {
+        return cpr_cuda_group_cuda_failed(group, result, error);
+    }
+    group->received = group->sent + ranks;
+    group->findings = (cpr_error *)(group->received + ranks);
+    return CPR_OK;
+}
+
+/* What freeing reports is of an earlier call, which reported it. */
+static void free_resources(cpr_cuda_group *group) {
+    if (group->stream != NULL) {
+        (void)cudaStreamDestroy(group->stream);
+    }
+    (void)cudaFreeHost(group->sent);
+    (void)cudaGetLastError();
+    if (group->ranges != NULL) {
+        nvtxDomainDestroy(group->ranges);
+    }
+}
+
+/* Memory for the object is asked for before ranks agree, and lack of it told to them. */
+static cpr_status agree_on_group(cpr_cuda_group *group, cpr_cuda_group **made, cpr_error *error) {
+    cpr_error own;
+    cpr_cuda_group *kept = cpr_allocate(&group->allocator, 1, sizeof *kept);
+    (void)(kept != NULL ? cpr_succeed(&own) : cpr_fail_no_memory(&own));
+    if (cpr_cuda_group_agree(group, &own, NULL, 0, error) != CPR_OK) {
+        cpr_release(&group->allocator, kept, 1, sizeof *kept);
+        return error->status;
+    }
+    group->ranges = nvtxDomainCreateA("cproute");
+    *kept = *group;
+    *made = kept;
+    return cpr_succeed(error);
+}
+
+cpr_status cpr_cuda_group_create(ncclComm_t comm, const cpr_cuda_group_options *options,
+                                 const cpr_allocator *allocator, cpr_cuda_group **group, cpr_error *error) {
+    const int64_t timeout_ms = options != NULL ? options->timeout_ms : 0;
+    cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_cuda_group made = {.comm = comm,
+                           .timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS,
+                           .allocator = cpr_allocator_chosen(allocator)};
+    (void)cpr_succeed(&made.failure);
+    if (join(&made, outcome) == CPR_OK && prepare_to_talk(&made, outcome) == CPR_OK &&
+        agree_on_group(&made, group, outcome) == CPR_OK) {
+        return CPR_OK;
+    }
+    free_resources(&made);
+    return outcome->status;
+}
+
+void cpr_cuda_group_free(cpr_cuda_group *group) {
+    if (group == NULL) {
+        return;
+    }
+    const cpr_allocator allocator = group->allocator;
+    free_resources(group);
+    cpr_release(&allocator, group, 1, sizeof *group);
+}
+
+/*==============================================================================
+ * MARK: - Ranges
+ *============================================================================*/
+
+void cpr_cuda_range_begin(const cpr_cuda_group *group, const char *name) {
+    const nvtxEventAttributes_t range = {.version = NVTX_VERSION,
+                                         .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                         .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                                         .message = {.ascii = name}};
+    (void)nvtxDomainRangePushEx(group->ranges, &range);
+}
+
+void cpr_cuda_range_end(const cpr_cuda_group *group) {
+    (void)nvtxDomainRangePop(group->ranges);
+}

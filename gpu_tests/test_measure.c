@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measurements. Batches of each kind of work take turns, so that what disturbs one disturbs all; the time of a kind is the median
+ * over its batches, of the slowest rank. Each batch goes round several sets of buffers, so that a cache of the device holds little
+ * of what comes next.
+ */
+#include "tests.h"
+#include "trip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WIDTH = 4096,
+    ELEMENT_BYTES = 2,
+    ROW_BYTES = WIDTH * ELEMENT_BYTES,
+    BATCHES = 9,
+    RUNS = 20,
+    WARM_UP = 5,
+    SETS = 4
+};
+
+static const int64_t token_counts[] = {8192, 16384, 65536};
+static const int64_t sequence_counts[] = {8, 64, 1024};
+
+typedef struct subject {
+    const stage *stage;
+    conversion conversion;
+    pack *pack;
+    int64_t rows;
+    payload from[SETS], to[SETS]; /* and what is in between, for kernels alone */
+    int64_t send_splits[MAX_RANKS], recv_splits[MAX_RANKS];
+} subject;
+
+/* One run, with the buffers of a set. */
+typedef bool work(const subject *m, int set);
+
+typedef struct kind {
+    const char *name;
+    work *run;
+    cpr_direction direction;
+    bool is_kernel; /* reads and writes each byte of the shard once: its bandwidth is that of memory */
+} kind;
+
+/*==============================================================================
+ * MARK: - Kinds of work
+ *============================================================================*/
+
+static bool convert_forward(const subject *m, int set) {
+    return conversion_run(&m->conversion, CPR_FORWARD, m->from[set].rows, m->to[set].rows);
+}
+
+static bool convert_backward(const subject *m, int set) {
+    return conversion_run(&m->conversion, CPR_BACKWARD, m->from[set].rows, m->to[set].rows);
+}
+
+/* The same messages, own share included, in one group; nothing is packed or scattered. */
+static bool bare_all_to_all(const subject *m, int set) {
+    const stage *s = m->stage;
+    const char *from = m->from[set].rows[0];
+    char *to = m->to[set].rows[0];
+    if (!NCCL_TRY(s, ncclGroupStart()))
+        return false;
+    for (int64_t peer = 0; peer < s->cp_size; peer++) {
+        const size_t out = (size_t)m->send_splits[peer] * ROW_BYTES,
+                     in = (size_t)m->recv_splits[peer] * ROW_BYTES;
+        if ((out && !NCCL_TRY(s, ncclSend(from, out, ncclUint8, (int)peer, s->comm, s->stream))) ||
+            (in && !NCCL_TRY(s, ncclRecv(to, in, ncclUint8, (int)peer, s->comm, s->stream))))
+            return false;
+        from += out;
+        to += in;
+    }
+    return NCCL_TRY(s, ncclGroupEnd());
+}
+
+static bool copy(const subject *m, int set) {
+    return CUDA_TRY(m->stage, cudaMemcpyAsync(m->to[set].rows[0], m->from[set].rows[0], m->from[set].bytes,
+                                              cudaMemcpyDeviceToDevice, m->stage->stream));
+}
+
+/* Of contiguous -> zigzag: that direction packs. */
+static bool pack_alone(const subject *m, int set) {
+    cpr_error error;
+    return stage_cpr(m->stage,
+                     cpr_cuda_pack(m->conversion.exchange, CPR_BACKWARD, m->from[set].rows[0],
+                                   m->to[set].rows[0], m->stage->stream, &error),
+                     &error, "cpr_cuda_pack");
+}
+
+/* Of zigzag -> contiguous: that direction scatters. */
+static bool scatter_alone(const subject *m, int set) {
+    cpr_error error;
+    return stage_cpr(m->stage,
+                     cpr_cuda_scatter(m->conversion.exchange, CPR_FORWARD, m->from[set].rows[0],
+                                      m->to[set].rows[0], m->stage->stream, &error),
+                     &error, "cpr_cuda_scatter");
+}
+
+static const kind conversions[] = {
+    {"conversion", convert_forward, CPR_FORWARD, false},
+    {"conversion", convert_backward, CPR_BACKWARD, false},
+    {"all-to-all", bare_all_to_all, CPR_FORWARD, false},
+};
+static const kind kernels[] = {
+    {"pack", pack_alone, CPR_BACKWARD, true},
+    {"scatter", scatter_alone, CPR_FORWARD, true},
+    {"copy", copy, CPR_FORWARD, true},
+};
+
+/*==============================================================================
+ * MARK: - Timing
+ *============================================================================*/
+
+typedef struct stopwatch {
+    cudaEvent_t begin, end;
+} stopwatch;
+
+static bool time_batch(const subject *m, const kind *k, const stopwatch *watch, int runs, double *us) {
+    const stage *s = m->stage;
+    if (!CUDA_TRY(s, cudaEventRecord(watch->begin, s->stream)))
+        return false;
+    for (int i = 0; i < runs; i++)
+        if (!k->run(m, i % SETS))
+            return false;
+    float ms;
+    if (!CUDA_TRY(s, cudaEventRecord(watch->end, s->stream)) || !stage_wait(s) ||
+        !CUDA_TRY(s, cudaEventElapsedTime(&ms, watch->begin, watch->end)))
+        return false;
+    *us = (double)ms * 1e3 / runs;
+    return true;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool time_kinds(const subject *m, const kind *kinds, size_t count, double *medians) {
+    enum { MOST_KINDS = 4 };
+    const stage *s = m->stage;
+    double times[MOST_KINDS][BATCHES], unused;
+    stopwatch watch = {0};
+    bool good = CUDA_TRY(s, cudaEventCreate(&watch.begin)) && CUDA_TRY(s, cudaEventCreate(&watch.end));
+    for (size_t k = 0; good && k < count; k++)
+        good = time_batch(m, &kinds[k], &watch, WARM_UP, &unused);
+    for (int b = 0; good && b < BATCHES; b++)
+        for (size_t k = 0; good && k < count; k++)
+            good = time_batch(m, &kinds[k], &watch, RUNS, &times[k][b]);
+    for (size_t k = 0; good && k < count; k++) {
+        qsort(times[k], BATCHES, sizeof *times[k], ascending);
+        medians[k] = times[k][BATCHES / 2];
+    }
+    if (watch.begin)
+        cudaEventDestroy(watch.begin);
+    if (watch.end)
+        cudaEventDestroy(watch.end);
+    return good;
+}
+
+/* GB/s as nccl-tests has them for an all-to-all; for kernels busbw is the traffic of the memory, read and written. */
+static bool tell(const subject *m, const kind *k, double us) {
+    const stage *s = m->stage;
+    const bool forward = k->direction == CPR_FORWARD;
+    line l = {.bytes = (int64_t)m->from[0].bytes,
+              .rows = m->rows,
+              .width = WIDTH,
+              .cp = s->cp_size,
+              .sequences = m->pack->entries - 1,
+              .time_us = us};
+    l.algbw = (double)l.bytes / us * 1e-3;
+    l.busbw = k->is_kernel ? 2 * l.algbw : l.algbw * (double)(s->cp_size - 1) / (double)s->cp_size;
+    snprintf(l.what, sizeof l.what, "%s", k->name);
+    snprintf(l.type, sizeof l.type, "bf16");
+    snprintf(l.from, sizeof l.from, "%s", forward ? "zigzag" : "contiguous");
+    snprintf(l.to, sizeof l.to, "%s", forward ? "contiguous" : "zigzag");
+    return report_line(s->report, &l);
+}
+
+/*==============================================================================
+ * MARK: - Subjects
+ *============================================================================*/
+
+static bool open_subject(subject *m, stage *s, pack *p) {
+    memset(m, 0, sizeof *m);
+    m->stage = s;
+    m->pack = p;
+    m->rows = pack_tokens(p) / s->cp_size;
+    cpr_error error;
+    if (!conversion_open(&m->conversion, s, p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES))
+        return false;
+    const cpr_route *route = m->conversion.routes[s->first];
+    if (!stage_cpr(s, cpr_route_splits(route, CPR_SEND, m->send_splits, s->cp_size, &error), &error,
+                   "splits") ||
+        !stage_cpr(s, cpr_route_splits(route, CPR_RECV, m->recv_splits, s->cp_size, &error), &error,
+                   "splits"))
+        return false;
+    for (int set = 0; set < SETS; set++)
+        if (!payload_make(&m->from[set], s, m->rows, ROW_BYTES, 0) ||
+            !payload_make(&m->to[set], s, m->rows, ROW_BYTES, 0) ||
+            !CUDA_TRY(s, gpu_random(m->from[set].rows[0], m->rows * ROW_BYTES / 8, (uint64_t)set, s->stream)))
+            return false;
+    return stage_wait(s);
+}
+
+static void close_subject(subject *m) {
+    conversion_close(&m->conversion);
+    for (int set = 0; set < SETS; set++) {
+        payload_free(&m->from[set]);
+        payload_free(&m->to[set]);
+    }
+}
+
+/* The conversion that is timed is right, at the size that it is timed at. */
+static bool is_right(const stage *s, const pack *p) {
+    const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
+    return trip_make(s, &plan, 11);
+}
+
+static bool measure_all_ranks(subject *m) {
+    enum { KINDS = sizeof conversions / sizeof *conversions };
+    double medians[KINDS];
+    if (!is_right(m->stage, m->pack) || !time_kinds(m, conversions, KINDS, medians))
+        return false;
+    for (int k = 0; k < KINDS; k++)
+        if (!stage_largest(m->stage, &medians[k]) || !tell(m, &conversions[k], medians[k]))
+            return false;
+    return true;
+}
+
+/* Scattered and packed again is what it was, at the size that is timed. No other rank takes part. */
+static bool kernels_are_inverse(const subject *m) {
+    const stage *s = m->stage;
+    const size_t bytes = (size_t)m->rows * sizeof(int64_t);
+    int64_t *numbers = malloc(bytes), *on_device = stage_allocate(s, bytes + sizeof(gpu_count));
+    gpu_count *wrong = (gpu_count *)(void *)(on_device + m->rows), found = {0};
+    bool good = numbers && on_device;
+    for (int64_t i = 0; good && i < m->rows; i++)
+        numbers[i] = i;
+    good = good &&
+           CUDA_TRY(s, cudaMemcpyAsync(on_device, numbers, bytes, cudaMemcpyHostToDevice, s->stream)) &&
+           CUDA_TRY(s, gpu_paint(m->from[0].rows[0], on_device, m->rows, ROW_BYTES, 5, s->stream)) &&
+           scatter_alone(m, 0) && CUDA_TRY(s, gpu_count_reset(wrong, s->stream));
+    cpr_error error;
+    good = good &&
+           stage_cpr(s,
+                     cpr_cuda_pack(m->conversion.exchange, CPR_BACKWARD, m->to[0].rows[0], m->to[1].rows[0],
+                                   s->stream, &error),
+                     &error, "cpr_cuda_pack") &&
+           CUDA_TRY(s, gpu_check(m->to[1].rows[0], on_device, m->rows, ROW_BYTES, 5, wrong, s->stream)) &&
+           stage_wait(s) && CUDA_TRY(s, cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost));
+    s->report->wrong += (int64_t)found.wrong;
+    s->report->cases++;
+    if (good && found.wrong)
+        good = stage_fail(s, "scattered and packed again, %llu bytes are wrong, first in row %llu",
+                          found.wrong, found.first / ROW_BYTES);
+    cudaFree(on_device);
+    free(numbers);
+    return good;
+}
+
+/* Ranks that share a GPU would disturb each other: rank 0 alone, while the others wait on the host. */
+static bool measure_one_rank(subject *m) {
+    enum { KINDS = sizeof kernels / sizeof *kernels };
+    double medians[KINDS];
+    bool good = true;
+    stage_meet(m->stage);
+    if (m->stage->first == 0) {
+        good = kernels_are_inverse(m) && time_kinds(m, kernels, KINDS, medians);
+        for (int k = 0; good && k < KINDS; k++)
+            good = tell(m, &kernels[k], medians[k]);
+    }
+    stage_meet(m->stage);
+    return good;
+}
+
+static bool measure(stage *s, bool (*measured)(subject *)) {
+    pack *p = malloc(sizeof *p);
+    bool good = p || stage_fail(s, "no memory for a pack");
+    for (size_t t = 0; good && t < sizeof token_counts / sizeof *token_counts; t++)
+        for (size_t q = 0; good && q < sizeof sequence_counts / sizeof *sequence_counts; q++) {
+            pack_spread(token_counts[t], sequence_counts[q], s->cp_size, p);
+            stage_step(s, "%" PRId64 " tokens, %s", token_counts[t], p->name);
+            subject m = {0};
+            good = open_subject(&m, s, p) && measured(&m);
+            close_subject(&m);
+        }
+    free(p);
+    return good;
+}
+
+bool test_measure_kernels(stage *s) {
+    if (!s->options->measure)
+        return test_skip(s, "--measure was not asked for");
+    return measure(s, measure_one_rank);
+}
+
+bool test_measure_conversion(stage *s) {
+    if (!s->options->measure)
+        return test_skip(s, "--measure was not asked for");
+    if (s->shares_gpus)
+        return test_skip(s, "ranks share a GPU: times of conversions would mean nothing");
+    return measure(s, measure_all_ranks);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A round trip: painted rows of the source layout are converted forward and judged by the definition of the target layout,
+ * token by token and byte by byte on the device, then converted backward and judged by that of the source layout. Buffers are
+ * surrounded by bytes that nobody may touch.
+ */
+#ifndef CPROUTE_GPU_TESTS_TRIP_H
+#define CPROUTE_GPU_TESTS_TRIP_H
+
+#include "gpu_rows.h"
+#include "pack.h"
+#include "stage.h"
+
+/* One route in the buffers of one transport; forward and backward. */
+typedef struct conversion {
+    const stage *stage;
+    cpr_route *routes[MAX_RANKS]; /* of all ranks */
+    size_t row_bytes;
+    cpr_cuda_exchange *exchange;     /* of a real stage */
+    cpr_cuda_simulation *simulation; /* of a simulated one */
+} conversion;
+
+/* Collective, as cpr_cuda_exchange_create. conversion_close may always follow. */
+bool conversion_open(conversion *c, const stage *s, const pack *p, cpr_layout source, cpr_layout target,
+                     size_t row_bytes);
+void conversion_close(conversion *c);
+
+/* from[i] and to[i] belong to rank first + i. Not waited for. */
+bool conversion_run(const conversion *c, cpr_direction direction, void *const *from, void *const *to);
+
+/* Builds the route of a rank; NULL with a failure told. */
+cpr_route *build_route(const stage *s, const pack *p, int64_t rank, cpr_layout source, cpr_layout target);
+
+/* Rows of the ranks that this process is. */
+typedef struct payload {
+    const stage *stage;
+    size_t bytes; /* of one rank */
+    unsigned char *blocks[MAX_RANKS];
+    size_t block_bytes;
+    void *rows[MAX_RANKS];
+} payload;
+
+/* `shift` bytes off the alignment of cudaMalloc. */
+bool payload_make(payload *p, const stage *s, int64_t rows, size_t row_bytes, size_t shift);
+void payload_free(payload *p);
+/* Every byte, also around the rows. Not waited for. */
+bool payload_poison(const payload *p);
+
+typedef struct trip_plan {
+    const pack *pack;
+    cpr_layout source, target;
+    size_t row_bytes;
+    size_t shift;
+} trip_plan;
+
+typedef struct trip {
+    const stage *stage;
+    trip_plan plan;
+    conversion conversion;
+    int64_t rows;                           /* of each rank */
+    int64_t *source_tokens, *target_tokens; /* on the device; of rank first, then the next ... */
+    payload start, away, home;
+    gpu_count *counts; /* on the device: three for each rank */
+} trip;
+
+bool trip_open(trip *t, const stage *s, const trip_plan *plan);
+void trip_close(trip *t);
+
+/* All of these only enqueue work. */
+bool trip_paint(trip *t, uint64_t salt); /* the start; the others are poisoned */
+bool trip_forward(trip *t);
+bool trip_backward(trip *t);
+
+/* Waits and judges both ends. */
+bool trip_judge(trip *t, uint64_t salt);
+
+/* All of it, once. */
+bool trip_make(const stage *s, const trip_plan *plan, uint64_t salt);
+
+#endif

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda_double.h"
+
+#include "cuda/move_rows.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void insist(bool holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "cuda_double: %s\n", what);
+        abort();
+    }
+}
+
+static void *zeroed(size_t size) {
+    void *memory = calloc(1, size);
+    insist(memory != NULL, "no memory");
+    return memory;
+}
+
+/*==============================================================================
+ * MARK: - Work
+ *============================================================================*/
+
+typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK } work_kind;
+
+/* A message to, or from, a peer. */
+typedef struct talk {
+    bool sends;
+    void *memory;
+    size_t bytes;
+    int peer;
+} talk;
+
+enum { MOST_TALKS = 64 };
+
+typedef struct work {
+    struct work *next;
+    work_kind kind;
+    const void *from; /* COPY, MOVE */
+    void *to;
+    size_t bytes; /* of all, or of a row */
+    cpr_moves moves;
+    int blocks;
+    struct CUevent_st *event; /* RECORD, AWAIT */
+    int64_t number;           /* of the record that is made, or awaited */
+    ncclComm_t comm;          /* TALK: all of one group, which goes on until everything has arrived */
+    talk talks[MOST_TALKS];
+    int talk_count;
+    bool sent;
+} work;
+
+struct graph {
+    struct CUstream_st *origin;
+    work *first, **end;
+};
+
+struct CUstream_st {
+    struct CUstream_st *next;
+    work *first, **end;
+    struct graph *capture;
+    bool worked_on; /* right now, further up the stack */
+    bool unjoined;  /* work captured that the origin does not wait for yet */
+};
+
+struct CUevent_st {
+    int64_t enqueued, done;          /* numbers of records */
+    struct graph *capture;           /* of the last record */
+    struct CUstream_st *recorded_on; /* last */
+};
+
+/* What a rank's thread knows. */
+static _Thread_local struct {
+    struct CUstream_st *streams;
+    int64_t held, synchronisations, allocations;
+    int64_t fail_at;
+    cudaError_t fail_with, query;
+    bool failing, failed;
+    ncclComm_t group_comm;
+    work *group;
+    bool in_group;
+} device;
+
+void double_fail_call(int64_t at, cudaError_t result) {
+    device.failing = at >= 0;
+    device.fail_at = at;
+    device.fail_with = result;
+    device.failed = false;
+}
+
+void double_fail_queries(cudaError_t result) {
+    device.query = result;
+}
+
+bool double_failed_call(void) {
+    return device.failed;
+}
+
+int64_t double_held(void) {
+    return device.held;
+}
+
+int64_t double_synchronisations(void) {
+    return device.synchronisations;
+}
+
+int64_t double_allocations(void) {
+    return device.allocations;
+}
+
+static cudaError_t outcome(void) {
+    if (device.failing && device.fail_at-- == 0) {
+        device.failing = false;
+        device.failed = true;
+        return device.fail_with;
+    }
+    return cudaSuccess;
+}
+
+static void append(struct CUstream_st *stream, work *w) {
+    struct graph *capture = stream->capture;
+    work ***end = capture != NULL ? &capture->end : &stream->end;
+    **end = w;
+    *end = &w->next;
+    if (capture != NULL && stream != capture->origin)
+        stream->unjoined = true;
+}
+
+static work *make_work(work_kind kind) {
+    work *w = zeroed(sizeof *w);
+    w->kind = kind;
+    return w;
+}
+
+/*==============================================================================
+ * MARK: - NCCL
+ *============================================================================*/
+
+/* Messages under way from one rank to another. */
+typedef struct letter {
+    struct letter *next;
+    size_t bytes;
+    char content[];
+} letter;
+
+struct double_world {
+    pthread_mutex_t lock;
+    int ranks;
+    letter **boxes; /* [from * ranks + to] */
+};
+
+struct ncclComm {
+    double_world *world;
+    int rank;
+    bool aborted;
+    ncclResult_t met;
+    int askings, left;
+};
+
+double_world *double_world_make(int ranks) {
+    double_world *world = zeroed(sizeof *world);
+    world->ranks = ranks;
+    world->boxes = zeroed((size_t)(ranks * ranks) * sizeof *world->boxes);
+    pthread_mutex_init(&world->lock, NULL);
+    return world;
+}
+
+void double_world_free(double_world *world) {
+    for (int i = 0; i < world->ranks * world->ranks; i++)
+        while (world->boxes[i] != NULL) {
+            letter *next = world->boxes[i]->next;
+            free(world->boxes[i]);
+            world->boxes[i] = next;
+        }
+    pthread_mutex_destroy(&world->lock);
+    free(world->boxes);
+    free(world);
+}
+
+ncclComm_t double_comm_make(double_world *world, int rank) {
+    ncclComm_t comm = zeroed(sizeof *comm);
+    *comm = (struct ncclComm){.world = world, .rank = rank};
+    return comm;
+}
+
+void double_comm_free(ncclComm_t comm) {
+    free(comm);
+}
+
+void double_comm_slow(ncclComm_t comm, int askings) {
+    comm->askings = askings;
+}
+
+void double_comm_meets(ncclComm_t comm, ncclResult_t result) {
+    comm->met = result;
+}
+
+bool double_comm_aborted(ncclComm_t comm) {
+    return comm->aborted;
+}
+
+static void alive(ncclComm_t comm) {
+    insist(!comm->aborted, "a communicator is used after its abort");
+}
+
+static letter **box_of(ncclComm_t comm, const talk *t) {
+    const int from = t->sends ? comm->rank : t->peer;
+    const int to = t->sends ? t->peer : comm->rank;
+    return &comm->world->boxes[from * comm->world->ranks + to];
+}
+
+static void post(ncclComm_t comm, const talk *t) {
+    letter *posted = zeroed(sizeof *posted + t->bytes);
+    posted->bytes = t->bytes;
+    memcpy(posted->content, t->memory, t->bytes);
+    letter **last = box_of(comm, t);
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = posted;
+}
+
+static bool fetch(ncclComm_t comm, talk *t) {
+    letter **box = box_of(comm, t);
+    letter *arrived = *box;
+    if (arrived == NULL)
+        return false;
+    insist(arrived->bytes == t->bytes, "a message of another size than its receiver expects");
+    memcpy(t->memory, arrived->content, t->bytes);
+    *box = arrived->next;
+    free(arrived);
+    t->memory = NULL;
+    return true;
+}
+
+static bool talk_all(work *w) {
+    bool done = true;
+    if (w->comm->aborted)
+        return true;
+    pthread_mutex_lock(&w->comm->world->lock);
+    for (int i = 0; i < w->talk_count && !w->sent; i++)
+        if (w->talks[i].sends)
+            post(w->comm, &w->talks[i]);
+    w->sent = true;
+    for (int i = 0; i < w->talk_count; i++)
+        if (!w->talks[i].sends && w->talks[i].memory != NULL)
+            done &= fetch(w->comm, &w->talks[i]);
+    pthread_mutex_unlock(&w->comm->world->lock);
+    return done;
+}
+
+ncclResult_t ncclGroupStart(void) {
+    insist(!device.in_group, "a group within a group");
+    device.in_group = true;
+    return ncclSuccess;
+}
+
+static ncclResult_t add_talk(talk t, ncclComm_t comm, cudaStream_t stream) {
+    alive(comm);
+    insist(device.in_group, "a message outside a group");
+    insist(t.bytes > 0 && t.peer != comm->rank, "a message of nothing, or to itself");
+    if (device.group == NULL) {
+        device.group = make_work(TALK);
+        device.group->comm = comm;
+        device.group->to = stream;
+    }
+    insist(device.group->talk_count < MOST_TALKS, "too many messages for the double");
+    device.group->talks[device.group->talk_count++] = t;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    insist(type == ncclInt8, "bytes are sent");
+    return add_talk((talk){true, (void *)(uintptr_t)memory, count, peer}, comm, stream);
+}
+
+ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    insist(type == ncclInt8, "bytes are received");
+    return add_talk((talk){false, memory, count, peer}, comm, stream);
+}
+
+ncclResult_t ncclGroupEnd(void) {
+    work *group = device.group;
+    insist(device.in_group, "the end of no group");
+    device.in_group = false;
+    device.group = NULL;
+    if (group == NULL)
+        return ncclSuccess;
+    append(group->to, group);
+    group->comm->left = group->comm->askings;
+    return group->comm->askings > 0 ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
+    alive(comm);
+    *met = comm->met != ncclSuccess ? comm->met : comm->left > 0 ? ncclInProgress : ncclSuccess;
+    comm->left -= comm->left > 0;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    alive(comm);
+    insist(!device.in_group, "an abort within a group");
+    comm->aborted = true;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) {
+    *count = comm->world->ranks;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+
+/*==============================================================================
+ * MARK: - Doing the work
+ *============================================================================*/
+
+static void move_units(const work *w) {
+    const size_t unit = cpr_move_unit_bytes(w->bytes, w->from, w->to);
+    const int64_t units_per_row = (int64_t)(w->bytes / unit);
+    const int64_t chunks = cpr_move_chunks(&w->moves, units_per_row);
+    for (int64_t number = 0; number < chunks; number++) {
+        const cpr_move_chunk chunk = cpr_move_chunk_at(&w->moves, units_per_row, number);
+        for (int lane = 0; lane < CPR_MOVE_LANES; lane++)
+            for (int step = 0; step < cpr_move_steps(&chunk, lane); step++) {
+                const cpr_unit_move move =
+                    cpr_move_in_many_runs(&w->moves, units_per_row, &chunk, lane, step);
+                memcpy((char *)w->to + (size_t)move.to * unit,
+                       (const char *)w->from + (size_t)move.from * unit, unit);
+            }
+    }
+}
+
+static bool do_work(work *w) {
+    if (device.query != cudaSuccess) /* the device does nothing any more */
+        return true;
+    switch (w->kind) {
+    case COPY:
+        memcpy(w->to, w->from, w->bytes);
+        return true;
+    case MOVE:
+        move_units(w);
+        return true;
+    case RECORD:
+        w->event->done = w->number;
+        return true;
+    case AWAIT:
+        return w->event->done >= w->number;
+    default:
+        return talk_all(w);
+    }
+}
+
+static void work_on(struct CUstream_st *stream);
+
+/* What it waits for on another stream is worked on first. */
+static bool do_in_order(work *w) {
+    if (w->kind == AWAIT && w->event->done < w->number)
+        work_on(w->event->recorded_on);
+    return do_work(w);
+}
+
+/* Only what is asked for is done, and what that waits for. */
+static void work_on(struct CUstream_st *stream) {
+    if (stream == NULL || stream->worked_on)
+        return;
+    stream->worked_on = true;
+    while (stream->first != NULL && do_in_order(stream->first)) {
+        work *done = stream->first;
+        stream->first = done->next;
+        if (stream->first == NULL)
+            stream->end = &stream->first;
+        free(done);
+    }
+    stream->worked_on = false;
+}
+
+static bool idle(void) {
+    bool all = true;
+    for (struct CUstream_st *s = device.streams; s != NULL; s = s->next) {
+        work_on(s);
+        all &= s->first == NULL;
+    }
+    return all;
+}
+
+cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
+                          int most_blocks, cudaStream_t stream) {
+    if (moves->rows == 0)
+        return cudaSuccess;
+    insist(most_blocks > 0, "a grid of no blocks");
+    const cudaError_t result = outcome();
+    if (result == cudaSuccess) {
+        work *w = make_work(MOVE);
+        w->moves = *moves;
+        w->bytes = row_bytes;
+        w->from = from;
+        w->to = to;
+        append(stream, w);
+    }
+    return result;
+}
+
+/*==============================================================================
+ * MARK: - The runtime
+ *============================================================================*/
+
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *number) {
+    *number = 0;
+    return outcome();
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
+    insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
+           "an attribute that the double does not know");
+    *value = 8;
+    return outcome();
+}
+
+static cudaError_t allocate(void **memory, size_t size) {
+    const cudaError_t result = outcome();
+    device.allocations++;
+    if (result == cudaSuccess) {
+        *memory = malloc(size);
+        insist(*memory != NULL, "no memory");
+        memset(*memory, 0xEE, size);
+        device.held++;
+    }
+    return result;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t size) {
+    return allocate(memory, size);
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t size) {
+    return allocate(memory, size);
+}
+
+/* Both wait for the device. */
+static cudaError_t release(void *memory) {
+    if (memory != NULL) {
+        insist(idle(), "memory is freed under work that waits for ever");
+        device.held--;
+        free(memory);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory) {
+    return release(memory);
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+    return release(memory);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    const cudaError_t result = outcome();
+    insist(flags == cudaStreamNonBlocking, "streams of the library wait for no others");
+    device.allocations++;
+    if (result == cudaSuccess) {
+        struct CUstream_st *made = zeroed(sizeof *made);
+        made->end = &made->first;
+        made->next = device.streams;
+        device.streams = made;
+        device.held++;
+        *stream = made;
+    }
+    return result;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    struct CUstream_st **at = &device.streams;
+    work_on(stream);
+    insist(stream->first == NULL, "a stream is destroyed under work");
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+    device.held--;
+    free(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    const cudaError_t result = outcome();
+    insist(flags == cudaEventDisableTiming, "events that are not for timing");
+    device.allocations++;
+    if (result == cudaSuccess) {
+        *event = zeroed(sizeof **event);
+        device.held++;
+    }
+    return result;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    (void)idle();
+    device.held--;
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    if (result == cudaSuccess) {
+        work *w = make_work(RECORD);
+        w->event = event;
+        w->number = ++event->enqueued;
+        event->capture = stream->capture;
+        event->recorded_on = stream;
+        append(stream, w);
+    }
+    return result;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    const cudaError_t result = outcome();
+    insist(flags == 0, "a wait with flags");
+    if (result != cudaSuccess)
+        return result;
+    insist(stream->capture == NULL || event->capture == stream->capture,
+           "a captured stream waits for what is not captured");
+    stream->capture = event->capture;
+    if (stream->capture != NULL && stream == stream->capture->origin)
+        event->recorded_on->unjoined = false;
+    work *w = make_work(AWAIT);
+    w->event = event;
+    w->number = event->enqueued;
+    const bool joins = stream->capture != NULL && stream != stream->capture->origin;
+    append(stream, w);
+    stream->unjoined = joins;
+    return result;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    insist(event->capture == NULL, "an event of a capture is asked");
+    work_on(event->recorded_on);
+    return event->done == event->enqueued ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    if (stream->capture != NULL)
+        return cudaErrorStreamCaptureUnsupported;
+    work_on(stream);
+    return device.query != cudaSuccess ? device.query
+           : stream->first == NULL     ? cudaSuccess
+                                       : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    device.synchronisations++;
+    work_on(stream);
+    insist(stream->first == NULL, "a stream is waited for that waits for ever");
+    return result;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    const cudaError_t result = outcome();
+    (void)kind;
+    if (result == cudaSuccess) {
+        work *w = make_work(COPY);
+        w->to = to;
+        w->from = from;
+        w->bytes = bytes;
+        append(stream, w);
+    }
+    return result;
+}
+
+/* Graphs. */
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
+    *status = stream->capture != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return outcome();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    struct graph *graph = zeroed(sizeof *graph);
+    (void)mode;
+    graph->origin = stream;
+    graph->end = &graph->first;
+    stream->capture = graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    *graph = (cudaGraph_t)(void *)stream->capture;
+    for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
+        if (s->capture == stream->capture && s != stream) {
+            insist(!s->unjoined, "a capture ends that is not joined");
+            s->capture = NULL;
+        }
+    stream->capture = NULL;
+    return cudaSuccess;
+}
+
+/* In the order in which it was captured, which is one that its dependencies allow. */
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+    const struct graph *graph = (const struct graph *)(void *)executable;
+    for (const work *w = graph->first; w != NULL; w = w->next) {
+        work *copy = make_work(w->kind);
+        *copy = *w;
+        copy->next = NULL;
+        if (w->kind != RECORD && w->kind != AWAIT)
+            append(stream, copy);
+        else
+            free(copy);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t captured) {
+    struct graph *graph = (struct graph *)(void *)captured;
+    while (graph->first != NULL) {
+        work *next = graph->first->next;
+        free(graph->first);
+        graph->first = next;
+    }
+    free(graph);
+    return cudaSuccess;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host code of the GPU part against a stand-in for CUDA and NCCL, ranks in threads: what it enqueues delivers every row, whatever
+ * call fails ends in an error on every rank, nothing is leaked, and a run neither waits nor allocates.
+ */
+#include "example.h"
+
+#include "cproute/cproute_cuda.h"
+#include "cuda_double.h"
+#include <pthread.h>
+#include <stdio.h>
+
+enum { MOST_RANKS = 4, ROW_BYTES = 24, PATIENT_MS = 60000, SHORT_MS = 100 };
+
+static const int64_t BOUNDARIES[] = {0, 24, 24, 96, 168};
+static const int64_t TOKENS = 168;
+
+enum { BUFFERS = 4 };
+
+/* What a rank was told to do, and what came of it. */
+typedef struct rank {
+    int64_t number, ranks;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    const struct play *play;
+    cpr_error group, exchange, run, waited;
+    bool aborted, failed_call;
+    int64_t calls_held;
+    size_t host_held;
+    bool rows_right;
+    unsigned char *buffers[BUFFERS];
+} rank;
+
+/* One play for all ranks, in which one of them may be the odd one. */
+typedef struct play {
+    int64_t ranks;
+    int64_t timeout_ms;
+    cpr_layout source, target;
+    int64_t odd;             /* rank; -1: none */
+    int64_t fail_allocation; /* of the odd one's host allocations while it creates; -1: none */
+    int64_t fail_call;       /* of its CUDA calls; -1: none */
+    cudaError_t fail_with;
+    bool absent_from_run; /* the odd one leaves before */
+    bool does_not_wait;   /* nobody waits before the exchange is freed */
+    ncclResult_t meets;   /* what its communicator meets before it runs */
+    bool kernel_fails;    /* on the odd one's device, while it runs */
+    bool no_route;        /* it was refused one */
+    int slow;             /* askings */
+    bool captured;
+} play;
+
+static cpr_route *route_in(const play *p, int64_t number) {
+    return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source,
+                    p->target);
+}
+
+static void paint(const play *p, cpr_layout layout, int64_t number, unsigned char *rows) {
+    cpr_intervals *intervals = NULL;
+    const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(BOUNDARIES, LENGTH_OF(BOUNDARIES));
+    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout,
+                                          NULL, &intervals, NULL),
+                     CPR_OK);
+    for (int64_t i = 0; i < intervals->count; i++)
+        for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
+            for (int byte = 0; byte < ROW_BYTES; byte++)
+                *rows++ = (unsigned char)((token + byte * 37) % 251);
+    cpr_intervals_free(intervals);
+}
+
+static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
+                         cpr_direction direction, const void *source, void *target, cudaStream_t stream,
+                         cpr_error *waited) {
+    cpr_error error;
+    if (r->play->captured) {
+        cudaGraph_t graph;
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+        (void)cpr_cuda_exchange_run(exchange, direction, source, target, stream, &error);
+        cudaStreamEndCapture(stream, &graph);
+        for (int replay = 0; replay < 2; replay++)
+            cudaGraphLaunch((cudaGraphExec_t)(void *)graph, stream);
+        (void)cpr_cuda_group_wait(group, stream, waited);
+        cudaGraphDestroy(graph);
+        return error;
+    }
+    const int64_t allocations = double_allocations(), synchronisations = double_synchronisations();
+    (void)cpr_cuda_exchange_run(exchange, direction, source, target, stream, &error);
+    assert_int_equal(double_allocations(), allocations);
+    assert_int_equal(double_synchronisations(), synchronisations);
+    if (!r->play->does_not_wait)
+        (void)cpr_cuda_group_wait(group, stream, waited);
+    return error;
+}
+
+/* There and back. */
+static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
+    const play *p = r->play;
+    const size_t bytes = (size_t)(TOKENS / p->ranks) * ROW_BYTES;
+    for (int i = 0; i < BUFFERS; i++)
+        r->buffers[i] = malloc(bytes);
+    unsigned char *start = r->buffers[0], *wanted = r->buffers[1], *away = r->buffers[2],
+                  *home = r->buffers[3];
+    paint(p, p->source, r->number, start);
+    paint(p, p->target, r->number, wanted);
+    memset(away, 0xff, bytes);
+    memset(home, 0xff, bytes);
+    r->run = convert(r, exchange, group, CPR_FORWARD, start, away, r->stream, &r->waited);
+    if (r->run.status == CPR_OK && r->waited.status == CPR_OK && !p->does_not_wait)
+        r->run = convert(r, exchange, group, CPR_BACKWARD, away, home, r->stream, &r->waited);
+    r->rows_right = memcmp(away, wanted, bytes) == 0 && memcmp(home, start, bytes) == 0;
+    /* Whoever waited may free them. */
+    for (int i = 0; i < BUFFERS && !p->does_not_wait; i++) {
+        free(r->buffers[i]);
+        r->buffers[i] = NULL;
+    }
+}
+
+static void *rank_plays(void *context) {
+    rank *r = context;
+    const play *p = r->play;
+    const bool odd = r->number == p->odd;
+    const cpr_cuda_group_options options = {.timeout_ms = p->timeout_ms};
+    ledger book;
+    const cpr_allocator allocator = ledger_allocator(&book);
+    cpr_cuda_group *group = NULL;
+    cpr_cuda_exchange *exchange = NULL;
+    cpr_route *route = route_in(p, r->number);
+    (void)cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking);
+    if (p->slow > 0)
+        double_comm_slow(r->comm, p->slow);
+    book.fail_at = odd ? p->fail_allocation : -1;
+    double_fail_call(odd ? p->fail_call : -1, p->fail_with);
+    if (cpr_cuda_group_create(r->comm, &options, &allocator, &group, &r->group) == CPR_OK) {
+        (void)cpr_cuda_exchange_create(group, odd && p->no_route ? NULL : route, ROW_BYTES, &allocator,
+                                       &exchange, &r->exchange);
+        if (exchange != NULL && odd && p->meets != ncclSuccess)
+            double_comm_meets(r->comm, p->meets);
+        if (odd && p->kernel_fails)
+            double_fail_queries(cudaErrorIllegalAddress);
+        if (exchange != NULL && !(odd && p->absent_from_run))
+            run(r, exchange, group);
+        r->failed_call = double_failed_call();
+        double_fail_call(-1, cudaSuccess);
+        cpr_cuda_exchange_free(exchange);
+        r->aborted = cpr_cuda_group_aborted(group);
+        cpr_cuda_group_free(group);
+    } else {
+        assert_null(group);
+        r->failed_call = double_failed_call();
+        double_fail_call(-1, cudaSuccess);
+        r->aborted = double_comm_aborted(r->comm);
+    }
+    for (int i = 0; i < BUFFERS; i++)
+        free(r->buffers[i]);
+    cpr_route_free(route);
+    cudaStreamDestroy(r->stream);
+    r->calls_held = double_held();
+    r->host_held = book.held;
+    return NULL;
+}
+
+static void perform(const play *p, rank *ranks) {
+    pthread_t threads[MOST_RANKS];
+    double_world *world = double_world_make((int)p->ranks);
+    for (int64_t r = 0; r < p->ranks; r++) {
+        ranks[r] = (rank){.number = r, .ranks = p->ranks, .play = p, .comm = double_comm_make(world, (int)r)};
+        assert_int_equal(pthread_create(&threads[r], NULL, rank_plays, &ranks[r]), 0);
+    }
+    for (int64_t r = 0; r < p->ranks; r++) {
+        assert_int_equal(pthread_join(threads[r], NULL), 0);
+        double_comm_free(ranks[r].comm);
+        assert_int_equal(ranks[r].calls_held, 0);
+        assert_int_equal(ranks[r].host_held, 0);
+    }
+    double_world_free(world);
+}
+
+static play plain_play(int64_t ranks) {
+    return (play){.ranks = ranks,
+                  .timeout_ms = PATIENT_MS,
+                  .source = CPR_ZIGZAG,
+                  .target = CPR_CONTIGUOUS,
+                  .odd = -1,
+                  .fail_allocation = -1,
+                  .fail_call = -1};
+}
+
+static void expect_all_right(const play *p) {
+    rank ranks[MOST_RANKS];
+    perform(p, ranks);
+    for (int64_t r = 0; r < p->ranks; r++) {
+        expect_error(&ranks[r].group, CPR_OK, -1, 0, 0);
+        expect_error(&ranks[r].exchange, CPR_OK, -1, 0, 0);
+        expect_error(&ranks[r].run, CPR_OK, -1, 0, 0);
+        expect_error(&ranks[r].waited, CPR_OK, -1, 0, 0);
+        assert_true(ranks[r].rows_right);
+        assert_false(ranks[r].aborted);
+    }
+}
+
+static void rows_arrive(void **state) {
+    (void)state;
+    for (int64_t ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        if (TOKENS % (2 * ranks) != 0 || 72 % (2 * ranks) != 0 || 24 % (2 * ranks) != 0)
+            continue;
+        for (int source = 0; source < CPR_LAYOUT_COUNT; source++)
+            for (int target = 0; target < CPR_LAYOUT_COUNT; target++) {
+                play p = plain_play(ranks);
+                p.source = (cpr_layout)source;
+                p.target = (cpr_layout)target;
+                p.slow = (source + target) % 3;
+                expect_all_right(&p);
+                p.captured = true;
+                expect_all_right(&p);
+            }
+    }
+}
+
+static const cpr_error *first_error(const rank *r) {
+    const cpr_error *errors[] = {&r->group, &r->exchange, &r->run, &r->waited};
+    for (int i = 0; i < LENGTH_OF(errors); i++)
+        if (errors[i]->status != CPR_OK)
+            return errors[i];
+    return NULL;
+}
+
+/* Of the group's object, of the exchange's, of its lists. */
+static void lack_of_host_memory_is_told_to_all(void **state) {
+    (void)state;
+    for (int64_t fail_at = 0; fail_at < 4; fail_at++) {
+        play p = plain_play(3);
+        rank ranks[MOST_RANKS];
+        p.odd = fail_at % 3;
+        p.fail_allocation = fail_at;
+        perform(&p, ranks);
+        for (int64_t r = 0; r < p.ranks; r++) {
+            const cpr_error *error = first_error(&ranks[r]);
+            assert_non_null(error);
+            if (r == p.odd)
+                expect_error(error, CPR_NO_MEMORY, -1, 0, 0);
+            else
+                expect_error(error, CPR_PEER_FAILED, p.odd, CPR_NO_MEMORY, 0);
+            assert_false(ranks[r].aborted);
+        }
+    }
+}
+
+static void a_refused_route_is_told_to_all(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.no_route = true;
+    perform(&p, ranks);
+    expect_error(&ranks[0].exchange, CPR_PEER_FAILED, 1, CPR_INTERNAL, 0);
+    expect_error(&ranks[1].exchange, CPR_INTERNAL, -1, 0, 0);
+    assert_false(ranks[0].aborted || ranks[1].aborted);
+}
+
+/* Whichever CUDA call of a rank fails, all ranks end with an error, and nothing is leaked. */
+static void whichever_call_fails(void **state, cudaError_t result, cpr_status status) {
+    (void)state;
+    int64_t failed = 0;
+    for (;; failed++) {
+        play p = plain_play(2);
+        rank ranks[MOST_RANKS];
+        p.odd = failed % 2;
+        p.fail_call = failed;
+        p.fail_with = result;
+        p.timeout_ms = SHORT_MS;
+        perform(&p, ranks);
+        if (!ranks[p.odd].failed_call)
+            break;
+        const cpr_error *own = first_error(&ranks[p.odd]);
+        assert_non_null(own);
+        if (own->status != status && own->status != CPR_CUDA_ERROR)
+            fail_msg("call %d: %s", (int)failed, cpr_status_name(own->status));
+        const cpr_error *other = first_error(&ranks[1 - p.odd]);
+        /* Without the last calls everything has arrived already. */
+        if (other != NULL && other->status != CPR_PEER_FAILED && other->status != CPR_TIMEOUT)
+            fail_msg("call %d: the other rank has %s", (int)failed, cpr_status_name(other->status));
+    }
+    assert_true(failed > 20);
+    printf("# %d calls\n", (int)failed);
+}
+
+static void whichever_call_is_refused(void **state) {
+    whichever_call_fails(state, cudaErrorIllegalAddress, CPR_CUDA_ERROR);
+}
+
+static void whichever_allocation_is_refused(void **state) {
+    whichever_call_fails(state, cudaErrorMemoryAllocation, CPR_NO_MEMORY);
+}
+
+static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **state) {
+    (void)state;
+    play p = plain_play(3);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++) {
+        if (r == p.odd)
+            continue;
+        expect_error(&ranks[r].run, CPR_OK, -1, 0, 0);
+        assert_int_equal(ranks[r].waited.status, CPR_TIMEOUT);
+        assert_int_equal(ranks[r].waited.index, -1);
+        assert_in_range(ranks[r].waited.got, SHORT_MS, PATIENT_MS);
+        assert_int_equal(ranks[r].waited.wanted, SHORT_MS);
+        assert_true(ranks[r].aborted);
+    }
+    assert_false(ranks[p.odd].aborted);
+}
+
+static void freeing_waits_no_longer_than_said_either(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.does_not_wait = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    expect_error(&ranks[0].run, CPR_OK, -1, 0, 0);
+    assert_true(ranks[0].aborted);
+}
+
+static void what_nccl_meets_is_an_error(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.odd = 0;
+    p.meets = ncclRemoteError;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    expect_error(&ranks[0].run, CPR_NCCL_ERROR, -1, ncclRemoteError, 0);
+    assert_true(ranks[0].aborted);
+    assert_int_equal(first_error(&ranks[1])->status, CPR_TIMEOUT);
+}
+
+static void a_kernel_that_failed_is_an_error(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.kernel_fails = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    expect_error(&ranks[1].waited, CPR_CUDA_ERROR, -1, cudaErrorIllegalAddress, 0);
+    assert_true(ranks[1].aborted);
+}
+
+static void simulated_ranks_convert_there_and_back(void **state) {
+    (void)state;
+    enum { RANKS = 3 };
+    play p = plain_play(RANKS);
+    const size_t bytes = (size_t)(TOKENS / RANKS) * ROW_BYTES;
+    cpr_route *routes[RANKS];
+    unsigned char *start[RANKS], *wanted[RANKS], *away[RANKS], *home[RANKS];
+    for (int64_t r = 0; r < RANKS; r++) {
+        routes[r] = route_in(&p, r);
+        start[r] = malloc(bytes), wanted[r] = malloc(bytes), away[r] = malloc(bytes), home[r] = malloc(bytes);
+        paint(&p, p.source, r, start[r]);
+        paint(&p, p.target, r, wanted[r]);
+    }
+    cudaStream_t stream;
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    ledger book;
+    const cpr_allocator allocator = ledger_allocator(&book);
+    cpr_cuda_simulation *simulation = NULL;
+    cpr_error error;
+    const cpr_route *const *all = (const cpr_route *const *)routes;
+    assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error),
+                     CPR_OK);
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
+                                             (void *const *)away, stream, &error),
+                     CPR_OK);
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away,
+                                             (void *const *)home, stream, &error),
+                     CPR_OK);
+    assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
+    for (int64_t r = 0; r < RANKS; r++) {
+        assert_memory_equal(away[r], wanted[r], bytes);
+        assert_memory_equal(home[r], start[r], bytes);
+    }
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start,
+                                  stream, &error);
+    expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
+    cpr_cuda_simulation_free(simulation);
+    cpr_cuda_simulation_free(NULL);
+
+    /* Refusals. */
+    simulation = NULL;
+    (void)cpr_cuda_simulation_create(all, 0, ROW_BYTES, &allocator, &simulation, &error);
+    expect_error(&error, CPR_BAD_CP_SIZE, -1, 0, 1);
+    (void)cpr_cuda_simulation_create(all + 1, 2, ROW_BYTES, &allocator, &simulation, &error);
+    expect_error(&error, CPR_BAD_RANK, 0, 1, 0);
+    (void)cpr_cuda_simulation_create(all, RANKS, 0, &allocator, &simulation, &error);
+    expect_error(&error, CPR_OVERFLOW, -1, 0, 1);
+    (void)cpr_cuda_simulation_create(all, RANKS, SIZE_MAX, &allocator, &simulation, &error);
+    expect_error(&error, CPR_OVERFLOW, -1, TOKENS / RANKS, 0);
+    for (int64_t fail_at = 0;; fail_at++) {
+        book = (ledger){.fail_at = fail_at};
+        if (cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error) == CPR_OK)
+            break;
+        expect_error(&error, CPR_NO_MEMORY, -1, 0, 0);
+        assert_null(simulation);
+        assert_int_equal(book.held, 0);
+    }
+    cpr_cuda_simulation_free(simulation);
+    assert_int_equal(book.held, 0);
+    cudaStreamDestroy(stream);
+    assert_int_equal(double_held(), 0);
+    for (int64_t r = 0; r < RANKS; r++) {
+        cpr_route_free(routes[r]);
+        free(start[r]), free(wanted[r]), free(away[r]), free(home[r]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_arrive),
+        cmocka_unit_test(lack_of_host_memory_is_told_to_all),
+        cmocka_unit_test(a_refused_route_is_told_to_all),
+        cmocka_unit_test(whichever_call_is_refused),
+        cmocka_unit_test(whichever_allocation_is_refused),
+        cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_said),
+        cmocka_unit_test(freeing_waits_no_longer_than_said_either),
+        cmocka_unit_test(what_nccl_meets_is_an_error),
+        cmocka_unit_test(a_kernel_that_failed_is_an_error),
+        cmocka_unit_test(simulated_ranks_convert_there_and_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
