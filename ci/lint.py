@@ -4,12 +4,16 @@
 import json
 import os
 import re
+import sys
 import shlex
 import shutil
 import subprocess
 
 import suite
 import tree
+
+sys.path.insert(0, tree.path("tools", "adapters"))
+import digests  # noqa: E402
 
 OTHER_CLANGS = (16, 17, 18, 19, 20, 21)
 SOURCE = re.compile(r"\.(c|h|cpp|cu|def)$")
@@ -76,6 +80,12 @@ def man_pages():
         raise
 
 
+def upstream_is_of_this_corpus():
+    reason = digests.stale(tree.ROOT)
+    if reason:
+        raise suite.Failed(reason)
+
+
 def warnings_of(version):
     """All sources of the release build, by another clang, for its warnings."""
     compiler = f"clang-{version}"
@@ -100,4 +110,5 @@ CHECKS = (
     ("lint: public headers as C++11, pedantic", lambda: header_as("g++", "c++", "c++11")),
     ("lint: cppcheck", static_analysis),
     ("lint: man page", man_pages),
+    ("lint: what is known of upstream is about this corpus", upstream_is_of_this_corpus),
 )
