@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -26,6 +26,12 @@ upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream
 	@test -n "$(SOURCE)" || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
 	@$(call build,release)
 	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)" $(foreach one,$(ALSO),--also "$(one)")
+
+planted: ## plant each bug of planted/ into a copy of the tree and show which laws see it; two minutes
+	@$(PYTHON) ci/planted.py
+
+why: ## train a tiny model with each of those bugs, and write docs/why.md and its pictures; three minutes
+	@$(PYTHON) ci/why.py
 
 replay: ## every corpus file through every law it fits, under ASan and UBSan
 	@$(call build,asan,cproute)

@@ -23,6 +23,7 @@ import fuzz
 import fuzz_afl
 import gpu
 import lint
+import planted
 import suite
 import tree
 
@@ -212,6 +213,14 @@ def scripts_tested():
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 
+def planted_bugs_apply():
+    """They are diffs against the sources: one that does not apply proves nothing any more."""
+    found = planted.bugs()
+    for bug in found:
+        planted.applies(bug)
+    return f"{len(found)} bugs"
+
+
 def canary_found(engine):
     took = engine.canary(campaign.CANARY_SECONDS)
     if took is None:
@@ -312,6 +321,7 @@ class Lanes:
         for name, check in lint.CHECKS:
             self.tests.run(name, check)
         self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
+        self.tests.run("planted: every bug applies", planted_bugs_apply)
 
 
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")

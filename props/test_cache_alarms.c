@@ -146,6 +146,7 @@ static const struct {
 } judges[] = {
 #define OF_route(id)
 #define OF_tensor(id)
+#define OF_delta(id)
 #define OF_cache(id)             {#id, judge_##id},
 #define LAW(id, family, meaning) OF_##family(id)
 #include "laws/laws.def"

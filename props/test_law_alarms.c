@@ -690,6 +690,7 @@ static const struct {
 #define OF_route(id)             {#id, judge_##id},
 #define OF_cache(id)             /* test_cache_alarms.c */
 #define OF_tensor(id)            /* test_tensor_alarms.c */
+#define OF_delta(id)             /* test_delta_alarms.c */
 #define LAW(id, family, meaning) OF_##family(id)
 #include "laws/laws.def"
 #undef LAW

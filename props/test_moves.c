@@ -55,9 +55,11 @@ static void lists_of_a_route(void **state) {
     int64_t copy[64];
     assert_true(lists.number_count <= LENGTH_OF(copy));
     memcpy(copy, lists.numbers, (size_t)lists.number_count * sizeof copy[0]);
+    const cpr_moves own = cpr_moves_moved(lists.own, lists.numbers, copy);
     const cpr_row_list moved = cpr_row_list_moved(recv->others, lists.numbers, copy);
     memset(lists.numbers, 0, (size_t)lists.number_count * sizeof copy[0]);
     expect_moves(cpr_row_list_scatter(&moved), first, first, local, 2);
+    expect_moves(own, own_first, own_from, own_to, 2);
     const cpr_row_list nowhere = cpr_row_list_moved(send->others, lists.numbers, copy);
     assert_null(nowhere.first);
 

@@ -154,6 +154,23 @@ static void other_runs_are_found(void **state) {
     teardown(&x);
 }
 
+/* Whoever found it: split sizes before runs, then the smallest index. */
+static void one_finding_is_chosen(void **state) {
+    (void)state;
+    const cpr_error findings[] = {
+        {CPR_DIVERGENT_METADATA, 0, 1, 2}, {CPR_OK, -1, 0, 0},
+        {CPR_SPLIT_MISMATCH, 7, 3, 4},     {CPR_SPLIT_MISMATCH, 3, 5, 6},
+        {CPR_SPLIT_MISMATCH, 5, 7, 8},     {CPR_DIVERGENT_METADATA, 5, 9, 9},
+    };
+    cpr_error chosen;
+    assert_int_equal(cpr_verdict_chosen(findings, LENGTH_OF(findings), &chosen), CPR_SPLIT_MISMATCH);
+    expect_error(&chosen, CPR_SPLIT_MISMATCH, 3, 5, 6);
+    assert_int_equal(cpr_verdict_chosen(findings, 2, &chosen), CPR_DIVERGENT_METADATA);
+    expect_error(&chosen, CPR_DIVERGENT_METADATA, 0, 1, 2);
+    assert_int_equal(cpr_verdict_chosen(findings + 1, 1, &chosen), CPR_OK);
+    expect_error(&chosen, CPR_OK, -1, 0, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_fit_agree),
@@ -162,6 +179,7 @@ int main(void) {
         cmocka_unit_test(other_offsets_and_rows_are_found),
         cmocka_unit_test(other_split_sizes_are_found),
         cmocka_unit_test(other_runs_are_found),
+        cmocka_unit_test(one_finding_is_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

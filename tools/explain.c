@@ -278,6 +278,24 @@ static bool explain_case(text_case *text) {
     return agree;
 }
 
+static bool explain_law(const law *l, const void *subject) {
+    verdict v;
+    law_judge(l, subject, &v);
+    if (v.outcome == LAW_FAILED)
+        printf("law %s is broken: %s\n%s\n", l->id, v.reason, v.details);
+    else
+        printf("law %s holds\n", l->id);
+    return v.outcome != LAW_FAILED;
+}
+
+static bool explain_layer(const delta_case *c) {
+    bool good = true;
+    delta_family.show(stdout, c, has_colour(stdout));
+    for (size_t i = 0; i < law_count; i++)
+        good = (laws[i].family != &delta_family || explain_law(&laws[i], c)) && good;
+    return good;
+}
+
 static bool explain_text(void *context, const text_entry *entry) {
     chosen_cases *chosen = context;
     if (!text_choice_takes(&chosen->choice, entry))
@@ -293,6 +311,10 @@ static bool explain_text(void *context, const text_entry *entry) {
            entry->c->note ? entry->c->note : "");
     if (entry->c->cache) {
         chosen->disagree = !explain_script(entry->c->cache) || chosen->disagree;
+        return !ferror(stdout);
+    }
+    if (entry->c->delta) {
+        chosen->disagree = !explain_layer(entry->c->delta) || chosen->disagree;
         return !ferror(stdout);
     }
     chosen->disagree = !explain_case(entry->c) || chosen->disagree;
@@ -343,14 +365,8 @@ static bool explain_subject(const law *l, const route_case *subject) {
 
 /* Of a family without builders to set side by side: the case, and what its law says. */
 static bool explain_verdict(const law *l, const void *subject) {
-    verdict v;
-    law_judge(l, subject, &v);
     l->family->show(stdout, subject, has_colour(stdout));
-    if (v.outcome == LAW_FAILED)
-        printf("law %s is broken: %s\n%s\n", l->id, v.reason, v.details);
-    else
-        printf("law %s holds\n", l->id);
-    return v.outcome != LAW_FAILED;
+    return explain_law(l, subject);
 }
 
 static bool explain_of_family(const law *l, const void *subject) {

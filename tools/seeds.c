@@ -74,6 +74,8 @@ static bool seed_from_case(void *context, const text_entry *entry) {
     }
     seeds_from_tensors(s, &entry->c->flats, entry->c->cp_size);
     seeds_from_tensors(s, &entry->c->flat_forms, entry->c->cp_size);
+    if (entry->c->delta && delta_case_encode(entry->c->delta, bytes, sizeof bytes, &length))
+        write_seeds(s, &delta_family, bytes, length);
     const cache_case *script = entry->c->cache;
     const family *kind = script ? &cache_family : &route_family;
     const bool encoded = script ? cache_case_encode(script, bytes, sizeof bytes, &length)

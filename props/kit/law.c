@@ -67,6 +67,25 @@ const family tensor_family = {.name = "tensor",
                               .show = show_tensor_case,
                               .write_text = write_tensor_case};
 
+static void draw_delta_case(choices *from, void *subject) {
+    delta_case_draw(from, subject);
+}
+
+static void show_delta_case(FILE *out, const void *subject, bool colour) {
+    (void)colour;
+    delta_case_show(out, subject);
+}
+
+static void write_delta_case(FILE *out, const void *subject, const char *law_id, const char *note) {
+    delta_case_write_text(out, subject, law_id, note);
+}
+
+const family delta_family = {.name = "delta",
+                             .size = sizeof(delta_case),
+                             .draw = draw_delta_case,
+                             .show = show_delta_case,
+                             .write_text = write_delta_case};
+
 /*==============================================================================
  * MARK: - Registry
  *============================================================================*/

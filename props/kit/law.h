@@ -10,6 +10,7 @@
 #define CPROUTE_PROPS_LAW_H
 
 #include "cache_case.h"
+#include "delta_case.h"
 #include "route_case.h"
 #include "tensor_case.h"
 #include <stdio.h>
@@ -43,7 +44,7 @@ typedef struct family {
     void (*show)(FILE *out, const void *subject, bool colour); /* a picture, within 80 columns */
     void (*write_text)(FILE *out, const void *subject, const char *law, const char *note); /* one line */
 } family;
-extern const family route_family, cache_family, tensor_family;
+extern const family route_family, cache_family, tensor_family, delta_family;
 
 typedef struct law {
     const char *id; /* as in laws.def and file names: letters, digits and _ */

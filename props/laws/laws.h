@@ -8,6 +8,7 @@
 #define CPROUTE_PROPS_LAWS_H
 
 #include "cache_engine.h"
+#include "delta_engine.h"
 #include "engine_under_test.h"
 #include "kit/law.h"
 

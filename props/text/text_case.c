@@ -2,6 +2,7 @@
 #include "text_case.h"
 #include "mistake.h"
 #include "text_cache.h"
+#include "text_delta.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -358,6 +359,8 @@ static bool read_op(const reader *r, json_t *op, bool seen[TEXT_CASE_OPS]) {
         which++;
     if (which == TEXT_CASE_OPS && text_cache_knows(name))
         return read_cache_op(r, op);
+    if (which == TEXT_CASE_OPS && text_delta_knows(name))
+        return text_delta_read(&r->c->delta, op, r->mistake.text, r->mistake.size);
     if (which == TEXT_CASE_OPS)
         return mistaken(&r->mistake, "ops: there is no operation '%s'", name);
     if (seen[which] && !ops[which].again)
@@ -378,7 +381,10 @@ static bool read_ops(const reader *r, json_t *list) {
     }
     if (r->c->shard_given != r->c->unshard_given)
         return mistaken(&r->mistake, "ops: shard and unshard go together");
-    return true;
+    if (r->c->delta)
+        r->c->delta->salt = r->c->salt;
+    return !r->c->delta || (r->c->delta->batches > 0 && r->c->delta->shape.heads > 0) ||
+           mistaken(&r->mistake, "ops: delta and micro_batch go together");
 }
 
 /*------------------------------------------------------------------------------
@@ -470,6 +476,7 @@ void text_case_free(text_case *c) {
     rank_numbers_free(&c->flats);
     rank_numbers_free(&c->flat_forms);
     free(c->cache);
+    free(c->delta);
     json_decref(c->object);
 }
 

@@ -7,6 +7,7 @@
 #define CPROUTE_PROPS_TEXT_CASE_H
 
 #include "kit/cache_case.h"
+#include "kit/delta_case.h"
 #include "kit/route_case.h"
 #include "offsets.h"
 #include <jansson.h>
@@ -65,6 +66,7 @@ typedef struct text_case {
     int64_t stride;
     uint64_t salt;
     cache_case *cache; /* operations on tensors and a cache, in their order; NULL: there are none */
+    delta_case *delta; /* micro-batches of the layer that consumes routes; NULL: there are none */
 } text_case;
 
 /* The operations that are not about tensors and a cache, by number. */

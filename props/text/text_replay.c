@@ -247,6 +247,8 @@ static void judge_cache(const cache_case *script, const law *only, verdict *v, c
 }
 
 const void *text_case_subject(const text_case *c, const law *broken, const route_case *subject) {
+    if (broken->family == &delta_family)
+        return c->delta;
     return broken->family == &cache_family ? (const void *)c->cache : subject;
 }
 
@@ -270,6 +272,8 @@ static const char *not_about(const text_case *c, const family *kind) {
         return c->flats.count + c->flat_forms.count > 0 ? NULL : "the law is about flat tensors";
     if (kind == &cache_family)
         return c->cache ? NULL : "the law is about caches";
+    if (kind == &delta_family)
+        return c->delta ? NULL : "the law is about the layer that consumes routes";
     return c->cache ? "the law is not about caches" : NULL;
 }
 
@@ -297,6 +301,8 @@ void text_case_judge(text_case *c, const law *only, verdict *v, const law **brok
         text_case_judge_answers(c, v);
     if (v->outcome == LAW_PASSED && c->cache)
         judge_cache(c->cache, only, v, broken);
+    if (v->outcome == LAW_PASSED && c->delta)
+        judge_laws_of(&delta_family, only, c->delta, v, broken);
     if (v->outcome == LAW_PASSED && subject && !c->pad)
         judge_laws(c, only, legal, v, broken, subject);
 }

@@ -5,23 +5,26 @@
     route = build_thd_cp_partition_route(cu_seqlens, cp_size, cp_rank)
 """
 import ctypes
+import operator
 import threading
 import weakref
 from collections import OrderedDict
 from ctypes import byref
-from typing import Any, List, NamedTuple, Optional
+from dataclasses import dataclass
+from typing import Any, List, Optional
 
 import numpy as np
 
 from . import _library as c
 from ._library import RouteError
-from ._tensors import as_array, device_of, is_torch, need_one_dimension, on_host, place_of, put, view_of
+from ._tensors import as_boundaries, device_of, in_memory, is_torch, place_of, put, version_of, view_of
 
 __version__ = c.library.cpr_version_string().decode()
 __all__ = ["Route", "RouteCache", "RouteError", "ThdCpRoute", "build_route", "build_thd_cp_partition_route"]
 
 
-class ThdCpRoute(NamedTuple):
+@dataclass
+class ThdCpRoute:
     """Both directions between zigzag and contiguous. An index of None is 0, 1, 2, ..."""
     zigzag_index: Optional[Any]
     zigzag_split_sizes: List[int]
@@ -30,18 +33,30 @@ class ThdCpRoute(NamedTuple):
 
 
 class Route:
-    """What one rank needs for one all-to-all-v. Rows and splits are made when they are first asked for, and kept."""
+    """
+    What one rank needs for one all-to-all-v. Rows are made when they are first asked for, and kept: NumPy arrays are read only, and
+    a torch tensor that somebody wrote to is made anew.
+    """
 
     def __init__(self, pointer, release, place):
         self._pointer, self._place = pointer, place
         self._made = {}
         self._release = weakref.finalize(self, release, pointer)
 
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
     def _rows(self, side, runs):
-        key = ("rows", side)
-        if key not in self._made:
-            self._made[key] = None if runs.identity else self._expanded(side, runs.rows)
-        return self._made[key]
+        if runs.identity:
+            return None
+        rows, version = self._made.get(side, (None, None))
+        if rows is None or version_of(rows) != version:
+            rows = self._expanded(side, runs.rows)
+            self._made[side] = rows, version_of(rows)
+        return rows
 
     def _expanded(self, side, count):
         error = c.Error()
@@ -51,14 +66,11 @@ class Route:
         return put(rows, self._place)
 
     def _splits(self, side):
-        key = ("splits", side)
-        if key not in self._made:
-            error = c.Error()
-            splits = (ctypes.c_int64 * self.cp_size)()
-            c.library.cpr_route_splits(self._pointer, side, splits, self.cp_size, byref(error))
-            c.check(error)
-            self._made[key] = list(splits)
-        return self._made[key]
+        error = c.Error()
+        splits = (ctypes.c_int64 * self.cp_size)()
+        c.library.cpr_route_splits(self._pointer, side, splits, self.cp_size, byref(error))
+        c.check(error)
+        return list(splits)
 
     @property
     def cp_size(self):
@@ -95,21 +107,35 @@ class Route:
         return self._splits(c.RECV)
 
 
+def _whole(number):
+    """A whole number, never a rounded one. What int64 cannot hold is as wrong as its nearest that can."""
+    return max(c.INT64_MIN, min(operator.index(number), c.INT64_MAX))
+
+
+def _geometry(cp_size, cp_rank):
+    return c.Geometry(_whole(cp_size), _whole(cp_rank))
+
+
 def _layout(name):
-    return c.LAYOUTS.get(name, c.NO_LAYOUT)
+    return c.LAYOUTS.get(name, c.NO_LAYOUT) if isinstance(name, str) else c.NO_LAYOUT
 
 
 def _rows(rows):
-    return c.ROWS_UNCHECKED if rows is None else int(rows)
+    return c.ROWS_UNCHECKED if rows is None else max(_whole(rows), c.ROWS_UNCHECKED + 1)
+
+
+def _guard(name):
+    if not isinstance(name, str) or name not in c.GUARDS:
+        raise c.RouteError("guard", f"guard must be one of {', '.join(c.GUARDS)}, not {name!r}")
+    return c.GUARDS[name]
 
 
 def build_route(cu_seqlens, cp_size, cp_rank, source="zigzag", target="contiguous", *, rows=None, tp_size=0, device=None):
     """The route of one rank. Raises RouteError, which is a ValueError, with its kind."""
-    cu = as_array(cu_seqlens)
-    need_one_dimension(cu)
-    host = on_host(cu)
+    cu = as_boundaries(cu_seqlens)
+    host = in_memory(cu)
     error, made = c.Error(), ctypes.POINTER(c.RouteStruct)()
-    request = c.Request(view_of(host), _rows(rows), c.Geometry(cp_size, cp_rank), _layout(source), _layout(target), tp_size)
+    request = c.Request(view_of(host), _rows(rows), _geometry(cp_size, cp_rank), _layout(source), _layout(target), _whole(tp_size))
     c.library.cpr_route_build(byref(request), None, byref(made), byref(error))
     c.check(error)
     return Route(made, c.library.cpr_route_free, place_of(cu, device))
@@ -126,15 +152,16 @@ class RouteCache:
 
     guard: "content" compares the boundaries on every lookup and is never stale; "version" trusts a tensor's identity and its
     version counter, reads nothing on a hit, and is blind to writes that the counter does not see; "default" is content for
-    what lies on the host and version for the rest.
+    what lies on the host and version for the rest. Bounds are those of the library: as many routes are kept here as it keeps
+    entries, and max_bytes are those of its runs; rows that were asked for come on top.
     """
 
     def __init__(self, max_entries=64, max_bytes=0):
         error, made = c.Error(), ctypes.c_void_p()
-        options = c.CacheOptions(max_entries, max_bytes, None, None, None)
+        options = c.CacheOptions(_whole(max_entries), _whole(max_bytes), None, None, None)
         c.library.cpr_cache_create(byref(options), None, byref(made), byref(error))
         c.check(error)
-        self._cache, self._max_entries = made, max_entries
+        self._cache = made
         self._handles, self._next_handle = {}, 1
         self._routes = OrderedDict()
         self._lock = threading.RLock()
@@ -146,23 +173,21 @@ class RouteCache:
 
     def lookup(self, cu_seqlens, cp_size, cp_rank, source="zigzag", target="contiguous", *, rows=None, tp_size=0, guard="default"):
         """(route, whether it was there)"""
-        cu = as_array(cu_seqlens)
-        need_one_dimension(cu)
-        on_cpu = device_of(cu)[0] == c.CPU
-        tensor = self._tensor(cu)
-        lookup = c.Lookup(tensor, _rows(rows), c.Geometry(cp_size, cp_rank), _layout(source), _layout(target), tp_size, c.GUARDS[guard], 0,
-                          None, False)
+        cu = as_boundaries(cu_seqlens)
         # What lies elsewhere is copied to the host only if it must be read.
-        if not on_cpu and guard == "content":
+        host = in_memory(cu) if device_of(cu)[0] == c.CPU else None
+        lookup = c.Lookup(self._tensor(cu, host), _rows(rows), _geometry(cp_size, cp_rank), _layout(source), _layout(target),
+                          _whole(tp_size), _guard(guard), 0, None, False)
+        if host is None and guard == "content":
             return self._ask_with_copy(lookup, cu)
         route, hit, error = self._ask(lookup, cu)
-        if error.status == c.DEVICE_ERROR and not on_cpu:
+        if error.status == c.DEVICE_ERROR and host is None:
             return self._ask_with_copy(lookup, cu)
         c.check(error)
         return route, hit
 
     def _ask_with_copy(self, lookup, cu):
-        host = on_host(cu)
+        host = in_memory(cu)
         lookup.tensor.view = view_of(host)
         route, hit, error = self._ask(lookup, cu)
         c.check(error)
@@ -183,13 +208,13 @@ class RouteCache:
                 self._routes.move_to_end(key)
                 return known
             route = self._routes[key] = Route(made, c.library.cpr_route_release, place_of(cu))
-            while len(self._routes) > self._max_entries:
+            while len(self._routes) > self.stats["entries"]:
                 self._routes.popitem(last=False)
             return route
 
-    def _tensor(self, cu):
+    def _tensor(self, cu, host):
         kind, index = device_of(cu)
-        view = view_of(cu, readable=kind == c.CPU)
+        view = view_of(cu if host is None else host, readable=host is not None)
         tensor = c.Tensor(self._handle(cu), 0, 0, view.stride, kind, index, 0, False, view)
         if is_torch(cu):
             storage = cu.untyped_storage() if hasattr(cu, "untyped_storage") else cu.storage()

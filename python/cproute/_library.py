@@ -4,7 +4,8 @@ import ctypes
 import os
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_uint64, c_void_p
 
-ROWS_UNCHECKED = -(2**63)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+ROWS_UNCHECKED = INT64_MIN
 DTYPES = {"int32": 0, "int64": 1, "float16": 2, "bfloat16": 3, "float32": 4, "float64": 5}
 OTHER_DTYPE = 6
 CPU, CUDA, OTHER_DEVICE = 0, 1, 2
@@ -65,8 +66,12 @@ class CacheStats(Structure):
 
 
 def _load():
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libcproute.so")
-    library = ctypes.CDLL(os.environ.get("CPROUTE_LIBRARY") or beside)
+    path = os.environ.get("CPROUTE_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libcproute.so")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as problem:
+        raise ImportError(f"{problem}. `pip install .` puts the library beside the package; in a checkout, whose package hides an installed one"
+                          " from scripts beside it, CPROUTE_LIBRARY names a built libcproute.so.") from problem
     route = POINTER(RouteStruct)
     signatures = {
         "cpr_version_string": (c_char_p, []),
@@ -100,6 +105,9 @@ class RouteError(ValueError):
     def __init__(self, kind, message, index=-1, got=0, want=0):
         super().__init__(message)
         self.kind, self.index, self.got, self.want = kind, index, got, want
+
+    def __reduce__(self):
+        return RouteError, (self.kind, str(self), self.index, self.got, self.want)
 
 
 def check(error):

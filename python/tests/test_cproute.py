@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The Python package: the corpus, random packs, real tensors. Ends with 77, as skipped, where there is no NumPy."""
+import copy
 import gc
 import json
 import os
+import pickle
 import random
 import sys
 import unittest
@@ -135,6 +137,56 @@ class Packs(unittest.TestCase):
             self.assertEqual(raised.exception.kind, kind)
         self.assertRaisesRegex(ValueError, "rank", cproute.build_thd_cp_partition_route, [0, 8], 2, -1)
 
+    def refused(self, kind, cu, cp_size=2, cp_rank=0, *layouts, **others):
+        for build in (cproute.build_route, cproute.RouteCache().get):
+            with self.assertRaises(cproute.RouteError, msg=(build, cu)) as raised:
+                build(cu, cp_size, cp_rank, *layouts, **others)
+            self.assertEqual(raised.exception.kind, kind)
+
+    def test_numbers_are_never_cut_to_size(self):
+        for beyond in (2**63, 2**64 + 2, -2**63, -2**64 + 2):
+            self.refused("bad_cp_size", [0, 16], beyond)
+            self.refused("bad_rank", [0, 16], 2, beyond)
+            self.refused("total_mismatch", [0, 16], rows=beyond)
+        self.refused("not_divisible_cp_tp", [0, 16], tp_size=2**64 + 3)
+        self.refused("dtype", [0, 2**64 + 16])
+        for build in (cproute.build_route, cproute.RouteCache().get):
+            for wrong in (2.0, "2", None):
+                self.assertRaises(TypeError, build, [0, 16], wrong, 0)
+                self.assertRaises(TypeError, build, [0, 16], 2, wrong)
+                if wrong is not None:
+                    self.assertRaises(TypeError, build, [0, 16], 2, 0, rows=wrong)
+        self.assertEqual(cproute.build_route([0, 16], np.int32(2), np.int64(1)).cp_rank, 1)
+
+    def test_boundaries_that_are_none(self):
+        for cu, kind in ((None, "shape"), (7, "shape"), ([0, [8]], "shape"), ("0, 8", "shape"), (["0", "8"], "dtype"),
+                         (np.ma.masked_array([0, 4, 8], [False, True, False]), "dtype"), (np.array([0, 8], dtype=">i8"), "dtype")):
+            self.refused(kind, cu)
+        for layout in ("spiral", ["zigzag"], None):
+            self.refused("bad_layout", [0, 8], 2, 0, layout)
+        with self.assertRaises(cproute.RouteError) as raised:
+            cproute.RouteCache().get([0, 8], 2, 0, guard="nope")
+        self.assertEqual(raised.exception.kind, "guard")
+
+    @unittest.skipUnless(torch, "no torch")
+    def test_tensors_that_cannot_be_read(self):
+        self.refused("device", torch.zeros(3, dtype=torch.int64, device="meta"))
+        self.refused("shape", torch.tensor([0, 8]).to_sparse())
+        self.refused("shape", torch.tensor(8))
+        negated = torch._neg_view(torch.tensor([0, -4, -16]))
+        self.assertEqual(listed(cproute.build_route(negated, 2, 0).recv_rows, 8), listed(cproute.build_route([0, 4, 16], 2, 0).recv_rows, 8))
+        self.assertEqual(cproute.RouteCache().get(negated, 2, 0).input_splits, cproute.build_route([0, 4, 16], 2, 0).input_splits)
+        self.assertEqual(cproute.build_route(torch.Size([0, 8]), 2, 0).source_rows, 4)
+
+    def test_what_is_copied(self):
+        try:
+            cproute.build_route([0, 6], 2, 0)
+        except cproute.RouteError as error:
+            again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((again.kind, again.index, again.got, again.want), ("not_divisible_2cp", 0, 6, 4))
+        route = cproute.build_route([0, 8], 2, 0)
+        self.assertIs(copy.deepcopy(route), route)
+
 
 class Cache(unittest.TestCase):
     def test_arrays_by_content(self):
@@ -151,6 +203,26 @@ class Cache(unittest.TestCase):
         self.assertEqual(raised.exception.kind, "total_mismatch")
         cache.clear()
         self.assertEqual(cache.stats["entries"], 0)
+
+    def test_nobody_writes_to_what_is_kept(self):
+        cache, right = cproute.RouteCache(), cproute.build_route([0, 4, 16], 2, 0)
+        route = cache.get(np.array([0, 4, 16]), 2, 0)
+        with self.assertRaises(ValueError):
+            route.recv_rows[0] = 99
+        route.input_splits[0] = 99
+        self.assertEqual(cache.get([0, 4, 16], 2, 0).input_splits, right.input_splits)
+        if torch:
+            route = cache.get(torch.tensor([0, 4, 16]), 2, 0)
+            self.assertIs(route.recv_rows, route.recv_rows)
+            route.recv_rows.fill_(99)
+            self.assertEqual(cache.get(torch.tensor([0, 4, 16]), 2, 0).recv_rows.tolist(), listed(right.recv_rows, 8))
+
+    def test_bounds_are_those_of_the_library(self):
+        cache = cproute.RouteCache(max_entries=1000, max_bytes=2000)
+        for i in range(1, 100):
+            cache.get(np.array([0, 8 * i]), 2, 0)
+        self.assertLessEqual(len(cache._routes), cache.stats["entries"])
+        self.assertGreater(cache.stats["evictions"], 0)
 
     def test_routes_outlive_the_cache(self):
         cache = cproute.RouteCache(max_entries=1)
