@@ -39,6 +39,7 @@ GENERATIONS = [
     ("6387", "3f49de20de", "#6387, merged into dev: one two-view route for both directions"),
     ("6515", "refs/pull/6515/head", "#6515: the same for main"),
     ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows"),
+    ("6912", "refs/pull/6912/head", "#6912: a padded plan, too"),
     ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
 ]
 
