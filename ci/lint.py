@@ -5,12 +5,16 @@ import concurrent.futures
 import json
 import os
 import re
+import sys
 import shlex
 import shutil
 import subprocess
 
 import suite
 import tree
+
+sys.path.insert(0, tree.path("tools", "adapters"))
+import digests  # noqa: E402
 
 OTHER_CLANGS = (16, 17, 18, 19, 20, 21)
 SOURCE = re.compile(r"\.(c|h|cpp|cu|def)$")
@@ -77,6 +81,13 @@ def man_pages():
         raise
 
 
+def upstream_is_of_this_corpus():
+    """A new case needs no clone of Megatron-LM: the page is then out of date, and says of what."""
+    reason = digests.stale(tree.ROOT)
+    if reason:
+        raise suite.Skipped(reason)
+
+
 def reading_commands():
     """[(directory, arguments, file)] of all C sources of the release build, for tools that read but do not compile: output, and
     gcc's own link-time options, mean nothing to them."""
@@ -136,4 +147,5 @@ CHECKS = (
     ("lint: cppcheck", static_analysis),
     ("lint: man page", man_pages),
     ("lint: shellcheck", shell_scripts),
+    ("lint: what is known of upstream is about this corpus", upstream_is_of_this_corpus),
 )

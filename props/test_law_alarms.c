@@ -450,6 +450,14 @@ static uint64_t digest_of_boundaries(const cpr_route *route) {
     return route ? route->boundaries_digest : 0;
 }
 
+static cpr_status digests_check_equal(const uint64_t *digests, int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_digests_check(digests, count, error);
+    if (status != CPR_DIVERGENT_METADATA || error->index != 0)
+        return status;
+    *error = (cpr_error){CPR_OK, -1, 0, 0};
+    return CPR_OK;
+}
+
 static cpr_status digests_check_last(const uint64_t *digests, int64_t count, cpr_error *error) {
     const uint64_t ends[] = {digests[0], digests[count - 1]};
     return cpr_digests_check(ends, 2, error);
@@ -620,6 +628,9 @@ static const planted alarms[] = {
     {.bug = "layouts not in the digest", .rest.route_digest = digest_of_boundaries, .noticed_by = {"digest"}},
     {.bug = "only the last digest compared",
      .rest.digests_check = digests_check_last,
+     .noticed_by = {"digest"}},
+    {.bug = "equal digests enough, though nobody has a route",
+     .rest.digests_check = digests_check_equal,
      .noticed_by = {"digest"}},
 };
 enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };

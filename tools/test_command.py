@@ -14,7 +14,7 @@ import tempfile
 import time
 
 COMMAND = os.path.abspath(sys.argv[1])
-GOOD, REFUSED, WRONG_USE = 0, 1, 2
+GOOD, REFUSED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 SUBCOMMANDS = ("route", "layout", "replay", "check", "explain", "shrink", "seeds", "conform", "serve")
 
 
@@ -606,7 +606,7 @@ def test_check_interrupted(folder):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=20)
-        assert process.returncode == GOOD and out.startswith("interrupted: "), out
+        assert process.returncode == INTERRUPTED and out.startswith("interrupted: "), out
 
 
 def main():

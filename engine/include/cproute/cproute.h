@@ -569,7 +569,12 @@ CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_
  */
 CPR_API uint64_t cpr_route_digest(const cpr_route *route);
 
-/* divergent_metadata unless all are equal: first rank that differs from rank 0 | its digest | that of rank 0. */
+/*
+ * Of `count` ranks.
+ *   - bad_cp_size: there is none: -1 | count | 1
+ *   - divergent_metadata: first rank that differs from rank 0 | its digest | that of rank 0; or all are those of NULL, so nobody
+ *     has a route: 0 | 0 | 0
+ */
 CPR_API cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error);
 
 /* Copies the source rows into `message` in sending order. Both hold route->send.rows rows. */
