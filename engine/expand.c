@@ -7,21 +7,30 @@ static cpr_error *wanted_or(cpr_error *error, cpr_error *unwanted) {
     return error != NULL ? error : unwanted;
 }
 
+/* Unsigned rows, counted up: a loop that compilers turn into vector stores. Unrolled, because a single store each time round runs
+ * at full speed or at half of it, as its code happens to be aligned. */
+
 static void write_rows32(const cpr_run_list *list, cpr_side side, int32_t *rows) {
     for (int64_t i = 0; i < list->count; i++) {
-        const int64_t first = cpr_run_local_row(&list->runs[i], side);
-        for (int64_t k = 0; k < list->runs[i].length; k++) {
-            *rows++ = (int32_t)(first + k);
+        uint32_t row = (uint32_t)cpr_run_local_row(&list->runs[i], side);
+        const int64_t length = list->runs[i].length;
+#pragma GCC unroll 4
+        for (int64_t k = 0; k < length; k++) {
+            rows[k] = (int32_t)row++;
         }
+        rows += length;
     }
 }
 
 static void write_rows64(const cpr_run_list *list, cpr_side side, int64_t *rows) {
     for (int64_t i = 0; i < list->count; i++) {
-        const int64_t first = cpr_run_local_row(&list->runs[i], side);
-        for (int64_t k = 0; k < list->runs[i].length; k++) {
-            *rows++ = first + k;
+        uint64_t row = (uint64_t)cpr_run_local_row(&list->runs[i], side);
+        const int64_t length = list->runs[i].length;
+#pragma GCC unroll 4
+        for (int64_t k = 0; k < length; k++) {
+            rows[k] = (int64_t)row++;
         }
+        rows += length;
     }
 }
 
