@@ -22,9 +22,34 @@
 #include "cu_seqlens.h"
 #include "runs.h"
 
-/* Writes runs; only counts them while `runs` is NULL. */
+/* The first entry beyond a token, which is not the last. */
+static int64_t entry_beyond(const cpr_cu_seqlens *cu_seqlens, int64_t token) {
+    int64_t below = 0;
+    int64_t beyond = cu_seqlens->count - 1;
+    while (beyond - below > 1) {
+        const int64_t middle = below + (beyond - below) / 2;
+        if (cpr_cu_entry(cu_seqlens, middle) > token) {
+            beyond = middle;
+        } else {
+            below = middle;
+        }
+    }
+    return beyond;
+}
+
+/* Where the sequence ends that begins at a token. Empty slots are searched over: every peer comes by them. */
+static inline int64_t next_end(const cpr_cu_seqlens *cu_seqlens, cpr_entries *ends, int64_t begin) {
+    const int64_t end = cpr_entries_read(ends);
+    if (end > begin) {
+        return end;
+    }
+    *ends = cpr_entries_from(cu_seqlens, entry_beyond(cu_seqlens, begin));
+    return cpr_entries_read(ends);
+}
+
+/* Writes runs, or counts them where `next` is NULL. */
 typedef struct run_writer {
-    cpr_run *runs;
+    cpr_run *next;
     int64_t count;
     int64_t end; /* of the last run's tokens, NOT_JOINED if there are no tokens to go on from */
     bool zigzag_sends;
@@ -37,12 +62,12 @@ static inline void write_tokens(run_writer *writer, int64_t peer, int64_t begin,
                                 int64_t zigzag_row, int64_t contiguous_row) {
     const bool joined = begin == writer->end;
     writer->end = end;
-    if (writer->runs == NULL) {
+    if (writer->next == NULL) {
         writer->count += !joined;
     } else if (joined) {
-        writer->runs[writer->count - 1].length += end - begin;
+        writer->next[-1].length += end - begin;
     } else {
-        writer->runs[writer->count++] = (cpr_run){
+        *writer->next++ = (cpr_run){
             .peer = peer,
             .source_row = writer->zigzag_sends ? zigzag_row : contiguous_row,
             .target_row = writer->zigzag_sends ? contiguous_row : zigzag_row,
@@ -76,18 +101,15 @@ static inline void write_chunk(run_writer *writer, window *w, int64_t begin, int
     write_tokens(writer, w->rank, begin, end, row, begin - w->begin);
 }
 
-/* Returns how many runs there are. */
-static inline int64_t write_chunks(const cpr_zigzag_contiguous pair, cpr_run *runs) {
-    run_writer writer = {.runs = runs, .end = NOT_JOINED, .zigzag_sends = pair.zigzag_sends};
+/* Returns how many runs there are, if `runs` is NULL. Compiled twice, once for either use. */
+__attribute__((always_inline)) static inline int64_t write_chunks(const cpr_zigzag_contiguous pair,
+                                                                  cpr_run *runs) {
+    run_writer writer = {.next = runs, .end = NOT_JOINED, .zigzag_sends = pair.zigzag_sends};
     window w = window_of(0, pair.rows);
     cpr_entries ends = cpr_entries_from(pair.cu_seqlens, 1);
-    int64_t begin = 0;
     int64_t row = 0;
-    for (int64_t i = pair.cu_seqlens->count - 1; i > 0; i--) {
-        const int64_t end = cpr_entries_read(&ends);
-        if (end == begin) {
-            continue;
-        }
+    for (int64_t begin = 0; begin < pair.ranks * pair.rows;) {
+        const int64_t end = next_end(pair.cu_seqlens, &ends, begin);
         const int64_t chunk = cpr_exact_quotient(&pair.by_chunks, end - begin);
         const int64_t head = begin + pair.rank * chunk;
         const int64_t tail = end - (pair.rank + 1) * chunk;
@@ -121,31 +143,6 @@ typedef struct window_view {
     int64_t first_peer, last_peer;
     int64_t runs;
 } window_view;
-
-/* The first entry beyond a token, which is not the last. */
-static int64_t entry_beyond(const cpr_cu_seqlens *cu_seqlens, int64_t token) {
-    int64_t below = 0;
-    int64_t beyond = cu_seqlens->count - 1;
-    while (beyond - below > 1) {
-        const int64_t middle = below + (beyond - below) / 2;
-        if (cpr_cu_entry(cu_seqlens, middle) > token) {
-            beyond = middle;
-        } else {
-            below = middle;
-        }
-    }
-    return beyond;
-}
-
-/* Where the sequence ends that begins at a token. Empty slots are searched over: every peer comes by them. */
-static inline int64_t next_end(const cpr_cu_seqlens *cu_seqlens, cpr_entries *ends, int64_t begin) {
-    const int64_t end = cpr_entries_read(ends);
-    if (end > begin) {
-        return end;
-    }
-    *ends = cpr_entries_from(cu_seqlens, entry_beyond(cu_seqlens, begin));
-    return cpr_entries_read(ends);
-}
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -199,7 +196,7 @@ static inline void write_in_window(run_writer *writer, const window *w, int64_t 
 }
 
 static void write_peers(const cpr_zigzag_contiguous pair, const window_view view, cpr_run *runs) {
-    run_writer writer = {.runs = runs, .zigzag_sends = pair.zigzag_sends};
+    run_writer writer = {.next = runs, .zigzag_sends = pair.zigzag_sends};
     for (int64_t peer = view.first_peer; peer <= view.last_peer; peer++) {
         cpr_entries ends = view.ends;
         int64_t begin = view.first_sequence;
