@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream instructions
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -70,9 +70,13 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-10s %s\n' "$$name" "$$text"; done
 
-bench: ## what cached lookups cost
-	@$(call build,bench,bench_cache)
-	@build/bench/bench_cache
+bench: ## what routes, rows, moves and cached lookups cost, against memcpy and memcmp; how it grows. FILTER=regex
+	@$(call build,bench,benchmarks)
+	@$(PYTHON) bench/run.py $(if $(FILTER),"$(FILTER)")
+
+instructions: ## how many instructions builds take, beside the record of bench/instructions.json; needs valgrind
+	@$(call build,release,counted_builds)
+	@$(PYTHON) ci/instructions.py
 
 gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes
 	@$(PYTHON) ci/gpu.py
