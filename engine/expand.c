@@ -7,14 +7,20 @@ static cpr_error *wanted_or(cpr_error *error, cpr_error *unwanted) {
     return error != NULL ? error : unwanted;
 }
 
-/* Unsigned rows, counted up: a loop that compilers turn into vector stores. Unrolled, because a single store each time round runs
- * at full speed or at half of it, as its code happens to be aligned. */
+/* Rows are unsigned numbers counted up, which compilers make vector stores of. With a single store each time round, what GCC makes of it
+ * runs at full speed or at half of it, as the code happens to be aligned; Clang unrolls by itself, and if told to, before it
+ * thinks of vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLLED _Pragma("GCC unroll 4")
+#else
+#define UNROLLED
+#endif
 
 static void write_rows32(const cpr_run_list *list, cpr_side side, int32_t *rows) {
     for (int64_t i = 0; i < list->count; i++) {
         uint32_t row = (uint32_t)cpr_run_local_row(&list->runs[i], side);
         const int64_t length = list->runs[i].length;
-#pragma GCC unroll 4
+        UNROLLED
         for (int64_t k = 0; k < length; k++) {
             rows[k] = (int32_t)row++;
         }
@@ -26,7 +32,7 @@ static void write_rows64(const cpr_run_list *list, cpr_side side, int64_t *rows)
     for (int64_t i = 0; i < list->count; i++) {
         uint64_t row = (uint64_t)cpr_run_local_row(&list->runs[i], side);
         const int64_t length = list->runs[i].length;
-#pragma GCC unroll 4
+        UNROLLED
         for (int64_t k = 0; k < length; k++) {
             rows[k] = (int64_t)row++;
         }
