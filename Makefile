@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream instructions
+.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream instructions compare
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -73,6 +73,11 @@ help: ## this list
 bench: ## what routes, rows, moves and cached lookups cost, against memcpy and memcmp; how it grows. FILTER=regex
 	@$(call build,bench,benchmarks)
 	@$(PYTHON) bench/run.py $(if $(FILTER),"$(FILTER)")
+
+compare: ## Megatron-LM's builder and this one in one run. SOURCE=checkout, or SOURCE=clone COMMIT=ref; needs torch
+	@test -n "$(SOURCE)" || { echo "make compare: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@$(call build,bench,time_packs) && $(call build,bench,cproute_shared)
+	@$(PYTHON) bench/compare_upstream.py --source "$(SOURCE)" $(if $(COMMIT),--commit "$(COMMIT)")
 
 instructions: ## how many instructions builds take, beside the record of bench/instructions.json; needs valgrind
 	@$(call build,release,counted_builds)
