@@ -16,13 +16,12 @@
 
 enum { CPR_COUNTED_KEYS = 1024, CPR_FEW_RUNS = 32 };
 
-/* What is known of the runs before they are found. */
+/* What is known of the runs before they are found. Those of a peer are found in ascending order of target rows,
+ * except that from `tails_row` on the order starts anew. */
 typedef struct cpr_run_order {
     cpr_side side;
-    int64_t peers; /* there are */
-    int64_t
-        tails_row; /* where target rows start anew, or INT64_MAX: the runs of a peer are found in ascending order of
-                          target rows, those below it and those from it on each for themselves */
+    int64_t peers;          /* how many there are */
+    int64_t tails_row;      /* INT64_MAX: there are no tails apart */
     bool local_rows_ascend; /* as runs are found */
 } cpr_run_order;
 

@@ -34,7 +34,7 @@ static void expect_no_other_memory(const cpr_route_request *request) {
 
 static void routes_need_no_memory_but_their_own(void **state) {
     (void)state;
-    static const int64_t groups[] = {1, 2, 3, 8, 97, 512};
+    static const int64_t groups[] = {1, 2, 3, 8, 97, 1024};
     int64_t boundaries[SLOTS + 1];
     for (int64_t g = 0; g < LENGTH_OF(groups); g++) {
         fill_boundaries(boundaries, groups[g]);
