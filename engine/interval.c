@@ -81,7 +81,7 @@ static bool intersect(const crossed_layouts *crossing, const cpr_allocator *allo
         .tails_row = target->tails_apart ? target->total_tokens / target->chunks : INT64_MAX,
         .local_rows_ascend = !crossing->ours.tails_apart,
     };
-    return cpr_list_runs(find_runs, crossing, &order, allocator, list);
+    return cpr_list_runs_in_line(find_runs, crossing, &order, allocator, list);
 }
 
 static bool list_crossing(const cpr_route_request *request, cpr_route *route) {

@@ -99,18 +99,16 @@ static inline cpr_frames cpr_frames_of(const cpr_cutting *cutting, const cpr_cu_
     return (cpr_frames){.cutting = cutting, .cu_seqlens = cu_seqlens};
 }
 
+/* Beyond the first, which is 0. */
 static inline int64_t cpr_frames_boundary(const cpr_frames *frames, int64_t index) {
     if (frames->cutting->by_sequence) {
         return cpr_cu_entry(frames->cu_seqlens, index);
     }
-    return index == 0 ? 0 : frames->cutting->total_tokens;
+    return frames->cutting->total_tokens;
 }
 
-/* Goes on to the frame of a token that is not in an earlier frame. */
+/* Goes on to the frame of a token beyond the frame that it is at. */
 static inline void cpr_frames_seek(cpr_frames *frames, int64_t token) {
-    if (token < frames->frame.end) {
-        return;
-    }
     int64_t end = frames->frame.end;
     int64_t begin = end;
     while (end <= token) {

@@ -120,3 +120,8 @@ bool cpr_listing_finish(const cpr_listing *listing, const cpr_run_order *order,
     *list = made;
     return true;
 }
+
+bool cpr_list_runs(cpr_find_runs *find, const void *subject, const cpr_run_order *order,
+                   const cpr_allocator *allocator, cpr_run_list *list) {
+    return cpr_list_runs_in_line(find, subject, order, allocator, list);
+}

@@ -122,10 +122,13 @@ static inline bool cpr_listing_write(cpr_listing *listing, cpr_find_runs *find, 
     return true;
 }
 
-/* Makes the list of what `find` finds. In line, so that a finder is compiled once for each way of taking its runs. Linear time.
- * False without memory. */
-static inline bool cpr_list_runs(cpr_find_runs *find, const void *subject, const cpr_run_order *order,
-                                 const cpr_allocator *allocator, cpr_run_list *list) {
+/* Makes the list of what `find` finds. Linear time. False without memory. */
+bool cpr_list_runs(cpr_find_runs *find, const void *subject, const cpr_run_order *order,
+                   const cpr_allocator *allocator, cpr_run_list *list);
+
+/* The same, for a finder that is worth compiling once for each way of taking its runs. */
+static inline bool cpr_list_runs_in_line(cpr_find_runs *find, const void *subject, const cpr_run_order *order,
+                                         const cpr_allocator *allocator, cpr_run_list *list) {
     int64_t places[CPR_COUNTED_KEYS];
     const int64_t keys = order->tails_row == INT64_MAX ? order->peers : 2 * order->peers;
     memset(places, 0, (size_t)(keys < CPR_COUNTED_KEYS ? keys : CPR_COUNTED_KEYS) * sizeof places[0]);

@@ -85,7 +85,27 @@ static void large_groups_are_sorted_with_a_spare_list(void **state) {
     assert_int_equal(book.held, 0);
 }
 
-/* heads [0,1) of 0 and [12,..) of the next are found apart and are one run: the list is shorter than what was counted. */
+static void a_missing_spare_list_is_no_memory(void **state) {
+    (void)state;
+    const cpr_geometry geometry = {2000, 999};
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, geometry.cp_size);
+    const cpr_route_request request =
+        request_of(boundaries, SLOTS + 1, geometry, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS);
+    for (int64_t fail_at = 0; fail_at < 5; fail_at++) {
+        ledger book;
+        const cpr_allocator allocator = ledger_allocator(&book);
+        book.fail_at = fail_at;
+        cpr_route *route = NULL;
+        cpr_error error;
+        assert_int_equal(cpr_route_build(&request, &allocator, &route, &error), CPR_NO_MEMORY);
+        expect_error(&error, CPR_NO_MEMORY, -1, 0, 0);
+        assert_null(route);
+        assert_int_equal(book.held, 0);
+    }
+}
+
+/* Heads [4,12) and [36,39) are found apart, with a tail between them, and are one run: less is kept than was counted. */
 static void runs_that_come_to_be_joined_leave_no_memory_behind(void **state) {
     (void)state;
     static const int64_t boundaries[] = {0, 4, 36, 48};
@@ -108,6 +128,7 @@ int main(void) {
         cmocka_unit_test(routes_need_no_memory_but_their_own),
         cmocka_unit_test(zigzag_and_contiguous_need_no_spare_in_large_groups),
         cmocka_unit_test(large_groups_are_sorted_with_a_spare_list),
+        cmocka_unit_test(a_missing_spare_list_is_no_memory),
         cmocka_unit_test(runs_that_come_to_be_joined_leave_no_memory_behind),
     };
     return cmocka_run_group_tests_name("route memory", tests, NULL, NULL);
