@@ -7,7 +7,7 @@
 PROGRAM is counted_builds of a release build; if it is not named, that of build/release.
 
 Unlike times, counts do not depend on what else the machine does. They are of the library's own code: the C library is left out, which
-picks its memcpy by the processor. They do depend on compiler, flags, processor family and xxhash; so there is a record for every
+picks its memcpy by the processor. They do depend on compiler, flags and processor family; so there is a record for every
 toolchain that was recorded. With one of those, counts must be within 3 % of the record, in both directions: a build that has become
 cheaper is recorded. With any other toolchain they must not be above twice the dearest record: compilers differ by less, and a
 build that grows with P * S does not keep it. Exit codes: 0 good, 1 some are not, 2 wrong usage or no valgrind.
