@@ -34,10 +34,13 @@ def missing(what):
 
 
 def load(name):
-    """An adapter, under another name than that of a package that it may import."""
+    """An adapter. They may import each other, and one has the name of the package that it imports: that stays free."""
     spec = importlib.util.spec_from_file_location(f"adapter_{name}", os.path.join(ADAPTERS, f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, ADAPTERS)
     spec.loader.exec_module(module)
+    sys.path.remove(ADAPTERS)
+    sys.modules.pop("megatron", None)
     return module
 
 
