@@ -28,6 +28,13 @@ static inline cpr_exact_divisor cpr_exact_divisor_of(int64_t divisor) {
         .inverse = inverse, .largest_quotient = UINT64_MAX / (uint64_t)divisor, .twos = twos};
 }
 
+/* Of twice the number. */
+static inline cpr_exact_divisor cpr_exact_divisor_doubled(cpr_exact_divisor divisor) {
+    divisor.twos++;
+    divisor.largest_quotient /= 2;
+    return divisor;
+}
+
 static inline uint64_t cpr_exact_product(const cpr_exact_divisor *divisor, int64_t number) {
     const uint64_t product = (uint64_t)number * divisor->inverse;
     return product >> divisor->twos | product << (-divisor->twos & 63);

@@ -84,26 +84,20 @@ static bool intersect(const crossed_layouts *crossing, const cpr_allocator *allo
     return cpr_list_runs_in_line(find_runs, crossing, &order, allocator, list);
 }
 
-static bool list_crossing(const cpr_route_request *request, cpr_route *route) {
-    const int64_t ranks = route->geometry.cp_size;
-    const int64_t rank = route->geometry.cp_rank;
-    const cpr_cutting source = cpr_cutting_of(route->source, ranks, route->total_tokens);
-    const cpr_cutting target = cpr_cutting_of(route->target, ranks, route->total_tokens);
-    const crossed_layouts send = {&request->cu_seqlens, CPR_SEND, rank, source, target};
-    const crossed_layouts recv = {&request->cu_seqlens, CPR_RECV, rank, target, source};
-    return intersect(&send, &route->allocator, &route->send) &&
+static bool list_crossing(const crossed_layouts *send, cpr_route *route) {
+    const crossed_layouts recv = {send->cu_seqlens, CPR_RECV, send->rank, send->theirs, send->ours};
+    return intersect(send, &route->allocator, &route->send) &&
            intersect(&recv, &route->allocator, &route->recv);
 }
 
-static bool list_zigzag_contiguous(const cpr_route_request *request, cpr_route *route) {
-    const int64_t ranks = route->geometry.cp_size;
-    const bool zigzag_sends = route->source == CPR_ZIGZAG;
+static bool list_zigzag_contiguous(const crossed_layouts *send, cpr_route *route) {
+    const bool zigzag_sends = cpr_is_cut_in_zigzag(&send->ours);
     const cpr_zigzag_contiguous pair = {
-        .cu_seqlens = &request->cu_seqlens,
-        .ranks = ranks,
-        .rank = route->geometry.cp_rank,
-        .rows = route->total_tokens / ranks,
-        .by_chunks = cpr_exact_divisor_of(2 * ranks),
+        .cu_seqlens = send->cu_seqlens,
+        .ranks = send->ours.ranks,
+        .rank = send->rank,
+        .rows = route->total_tokens / send->ours.ranks,
+        .by_chunks = zigzag_sends ? send->ours.by_chunks : send->theirs.by_chunks,
         .zigzag_sends = zigzag_sends,
     };
     cpr_run_list *zigzag = zigzag_sends ? &route->send : &route->recv;
@@ -112,10 +106,14 @@ static bool list_zigzag_contiguous(const cpr_route_request *request, cpr_route *
            cpr_list_of_contiguous_rank(&pair, &route->allocator, contiguous);
 }
 
-static bool is_zigzag_contiguous(const cpr_route_request *request) {
-    const bool forth = request->source == CPR_ZIGZAG && request->target == CPR_CONTIGUOUS;
-    const bool back = request->source == CPR_CONTIGUOUS && request->target == CPR_ZIGZAG;
-    return request->geometry.cp_size > 1 && (forth || back);
+static bool list_sides(const cpr_route_request *request, cpr_route *route) {
+    const cpr_geometry geometry = route->geometry;
+    const cpr_cutting source = cpr_cutting_of(route->source, geometry.cp_size, route->total_tokens);
+    const cpr_cutting target = cpr_cutting_of(route->target, geometry.cp_size, route->total_tokens);
+    const crossed_layouts send = {&request->cu_seqlens, CPR_SEND, geometry.cp_rank, source, target};
+    const bool zigzag = cpr_is_cut_in_zigzag(&source) || cpr_is_cut_in_zigzag(&target);
+    const bool windows = cpr_is_cut_in_windows(&source) || cpr_is_cut_in_windows(&target);
+    return zigzag && windows ? list_zigzag_contiguous(&send, route) : list_crossing(&send, route);
 }
 
 cpr_route *cpr_route_of_rank(const cpr_route_request *request, int64_t rank, int64_t total_tokens,
@@ -131,7 +129,7 @@ cpr_route *cpr_route_of_rank(const cpr_route_request *request, int64_t rank, int
         .total_tokens = total_tokens,
         .allocator = *allocator,
     };
-    if (!(is_zigzag_contiguous(request) ? list_zigzag_contiguous : list_crossing)(request, made)) {
+    if (!list_sides(request, made)) {
         cpr_route_free(made);
         return NULL;
     }

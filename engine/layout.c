@@ -45,6 +45,7 @@ cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_token
     /* A lone rank holds the whole stream in order, so nothing is cut, whatever the layout. */
     const layout_traits traits = TRAITS[ranks == 1 ? CPR_CONTIGUOUS : layout];
     const int64_t halves = traits.tails ? 2 : 1;
+    const cpr_exact_divisor by_ranks = cpr_exact_divisor_of(ranks);
     return (cpr_cutting){
         .total_tokens = total_tokens,
         .ranks = ranks,
@@ -52,8 +53,8 @@ cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_token
         .chunks = ranks * halves,
         .by_sequence = traits.by_sequence,
         .tails_apart = traits.tails_apart,
-        .by_ranks = cpr_exact_divisor_of(ranks),
-        .by_chunks = cpr_exact_divisor_of(ranks * halves),
+        .by_ranks = by_ranks,
+        .by_chunks = traits.tails ? cpr_exact_divisor_doubled(by_ranks) : by_ranks,
     };
 }
 

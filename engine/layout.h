@@ -27,6 +27,15 @@ typedef struct cpr_cutting {
 /* Of a known layout. */
 cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_tokens);
 
+/* What the layouts of that name are with more than one rank. */
+static inline bool cpr_is_cut_in_zigzag(const cpr_cutting *cutting) {
+    return cutting->by_sequence && cutting->halves == 2 && !cutting->tails_apart;
+}
+
+static inline bool cpr_is_cut_in_windows(const cpr_cutting *cutting) {
+    return !cutting->by_sequence && cutting->halves == 1;
+}
+
 /* Which lengths a layout can cut when there is more than one rank. */
 typedef struct cpr_length_rules {
     bool every_sequence_by_2p;
