@@ -4,7 +4,8 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 export JOBS FUZZ_SECONDS SOAK_MINUTES LAW
 
-.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan \
+    msan tsan lint format clean help bench gpu upstream instructions compare
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -85,9 +86,18 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-bench: ## what cached lookups cost
-	@$(call build,bench,bench_cache)
-	@build/bench/bench_cache
+bench: ## what routes, rows, moves and cached lookups cost, against memcpy and memcmp; how it grows. FILTER=regex
+	@$(call build,bench,benchmarks)
+	@$(PYTHON) bench/run.py $(if $(FILTER),"$(FILTER)")
+
+compare: ## Megatron-LM's builder and this one in one run. SOURCE=checkout, or SOURCE=clone COMMIT=ref; needs torch
+	@test -n "$(SOURCE)" || { echo "make compare: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@$(call build,bench,time_packs) && $(call build,bench,cproute_shared)
+	@$(PYTHON) bench/compare_upstream.py --source "$(SOURCE)" $(if $(COMMIT),--commit "$(COMMIT)")
+
+instructions: ## how many instructions builds take, beside the record of bench/instructions.json; needs valgrind
+	@$(call build,release,counted_builds)
+	@$(PYTHON) ci/instructions.py
 
 gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes
 	@$(PYTHON) ci/gpu.py

@@ -30,6 +30,7 @@ import cover
 import fuzz
 import fuzz_afl
 import gpu
+import instructions
 import lint
 import oss_fuzz
 import planted
@@ -237,8 +238,8 @@ def afl_built():
 
 
 def scripts_tested():
-    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_continuous", "test_install_deps", "test_gpu"],
-                           cwd=tree.path("ci"))
+    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_instructions"]
+    output = suite.command([sys.executable, "-m", "unittest", *tests], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 
@@ -313,6 +314,7 @@ class Lanes:
         self.tests.run("command: answers as the README shows", readme_is_true)
         self.tests.run("library: installed and used from outside", installed_library_is_usable)
         self.tests.run("library: exports what the header declares", only_public_symbols)
+        self.tests.run("builds: instructions as recorded", instructions.gate)
 
     def warnings(self):
         if self.tests.run("build: gcc, release", built, "release"):

@@ -49,6 +49,7 @@ libfuzzer-$v-dev        libFuzzer
 afl++                   the second fuzzer
 clang-format-14         make format, make lint
 cppcheck                make lint
+valgrind                make check counts instructions with it; without it that is skipped
 mandoc                  make lint reads the man page
 shellcheck              make lint reads the shell scripts
 END

@@ -8,9 +8,10 @@
 
 uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
     cpr_xxh64 state = cpr_xxh64_begin(0);
+    cpr_entries entries = cpr_entries_from(cu_seqlens, 0);
     int64_t before = -1;
     for (int64_t i = 0; i < cu_seqlens->count; i++) {
-        const int64_t entry = cpr_cu_entry(cu_seqlens, i);
+        const int64_t entry = cpr_entries_read(&entries);
         if (entry != before) {
             cpr_xxh64_add(&state, (uint64_t)entry);
             before = entry;

@@ -485,6 +485,17 @@ static cpr_unit_move move_one_unit_late(const cpr_move_chunk *chunk, int lane) {
     return move;
 }
 
+static cpr_status build_group_swapped(const cpr_route_request *request, const cpr_allocator *allocator,
+                                      cpr_route_group **group, cpr_error *error) {
+    const cpr_status status = cpr_route_group_build(request, allocator, group, error);
+    if (status == CPR_OK) {
+        cpr_route *first = (*group)->routes[0];
+        (*group)->routes[0] = (*group)->routes[(*group)->size - 1];
+        (*group)->routes[(*group)->size - 1] = first;
+    }
+    return status;
+}
+
 /*==============================================================================
  * MARK: - Alarms
  *============================================================================*/
@@ -526,6 +537,9 @@ static const planted alarms[] = {
     {.bug = "one builder drops inner boundaries",
      .one_builder = build_without_inner_boundaries,
      .noticed_by = {"equivalence"}},
+    {.bug = "the first and the last rank swapped",
+     .rest.build_group = build_group_swapped,
+     .noticed_by = {"all_ranks"}},
     {.bug = "split tables transposed",
      .rest.splits = splits_transposed,
      .noticed_by = {"splits", "delivery"}},
@@ -647,6 +661,7 @@ static engine_under_test plant(const planted *a) {
 #define PLANT(function)                                                                                      \
     if (a->rest.function)                                                                                    \
     engine.function = a->rest.function
+    PLANT(build_group);
     PLANT(layout_intervals);
     PLANT(equal);
     PLANT(validate);

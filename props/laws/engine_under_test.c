@@ -10,6 +10,7 @@ const engine_under_test the_engine = {
             [BY_DEFINITION] = cpr_route_build_definition,
             [PER_TOKEN] = cpr_route_build_per_token,
         },
+    .build_group = cpr_route_group_build,
     .layout_intervals = cpr_layout_intervals,
     .equal = cpr_route_equal,
     .validate = cpr_route_validate,
