@@ -2,9 +2,10 @@
 # The front door. Each target is one line that a person could type; the work is done by CMake presets and ci/.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
-export JOBS FUZZ_SECONDS LAW
+export JOBS FUZZ_SECONDS SOAK_MINUTES LAW
 
-.PHONY: all cache-guards check fuzz fuzz-afl figures planted why replay cover asan msan tsan lint format clean help bench gpu upstream
+.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan \
+    msan tsan lint format clean help bench gpu upstream instructions compare
 .DEFAULT_GOAL := all
 
 all: ## the command build/release/cproute and the libraries
@@ -18,6 +19,15 @@ fuzz: ## libFuzzer on every law, from the corpus. FUZZ_SECONDS=60 LAW=a,b JOBS=n
 
 fuzz-afl: ## the same with AFL++
 	@$(PYTHON) ci/fuzz_afl.py
+
+soak: ## both fuzzers on all laws for long, each from what the other found. SOAK_MINUTES=60 LAW=a,b JOBS=n
+	@$(PYTHON) ci/soak.py
+
+triage: ## judge findings again, put equal ones together, shrink them to text cases
+	@$(PYTHON) ci/triage.py
+
+fuzz-report: ## plots of all fuzzing so far: build/fuzz-report.html
+	@$(PYTHON) ci/report.py
 
 figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
 	@$(PYTHON) ci/figures.py
@@ -55,8 +65,14 @@ tsan: ## build and test with ThreadSanitizer
 	@$(call build,tsan)
 	@ctest --preset tsan -j $(JOBS)
 
-lint: ## formatting, licences, headers as C and C++, cppcheck, man page, warnings of every clang
-	@$(PYTHON) ci/check.py lint warnings
+lint: ## formatting, licences, headers as C and C++, cppcheck, clang-tidy, scripts, warnings of every clang
+	@$(PYTHON) ci/check.py lint warnings tidy
+
+check-all: ## every lane that CI has, on this machine: other compilers, 32 bits, OSS-Fuzz ... an hour on two cores
+	@$(PYTHON) ci/check.py all
+
+oss-fuzz: ## run .clusterfuzzlite/build.sh without a container, check what it builds as OSS-Fuzz would
+	@$(PYTHON) ci/oss_fuzz.py
 
 format: ## clang-format on every C source
 	@bash -c 'source ci/toolchain.sh; \
@@ -68,11 +84,20 @@ clean: ## remove build/; findings/ stays
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
-	    printf '  make %-10s %s\n' "$$name" "$$text"; done
+	    printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-bench: ## what cached lookups cost
-	@$(call build,bench,bench_cache)
-	@build/bench/bench_cache
+bench: ## what routes, rows, moves and cached lookups cost, against memcpy and memcmp; how it grows. FILTER=regex
+	@$(call build,bench,benchmarks)
+	@$(PYTHON) bench/run.py $(if $(FILTER),"$(FILTER)")
+
+compare: ## Megatron-LM's builder and this one in one run. SOURCE=checkout, or SOURCE=clone COMMIT=ref; needs torch
+	@test -n "$(SOURCE)" || { echo "make compare: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@$(call build,bench,time_packs) && $(call build,bench,cproute_shared)
+	@$(PYTHON) bench/compare_upstream.py --source "$(SOURCE)" $(if $(COMMIT),--commit "$(COMMIT)")
+
+instructions: ## how many instructions builds take, beside the record of bench/instructions.json; needs valgrind
+	@$(call build,release,counted_builds)
+	@$(PYTHON) ci/instructions.py
 
 gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes
 	@$(PYTHON) ci/gpu.py

@@ -9,19 +9,18 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
     canary(seconds)               seconds until the planted bug was found, or None
 """
 
-import glob
-import hashlib
 import math
 import os
-import re
-import shlex
 import shutil
 import signal
 import subprocess
 import threading
 import time
 
+import corpora
+import history
 import tree
+import triage
 
 PROGRESS_EVERY_SECONDS = 5
 SHORTEST_RUN_SECONDS = 0.5
@@ -31,9 +30,6 @@ MOST_FAILURES_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
 CANARY_SECONDS = 10
 RECENT_BYTES = 16384
-SHRINK_SECONDS = 60
-# Exit code of `cproute shrink` for an input that breaks its law.
-SHRINK_FOUND = 1
 
 
 class Run:
@@ -148,63 +144,42 @@ class Tally:
         return self.broken or self.rested()
 
 
-class Finding:
-    def __init__(self, law, reason, path):
-        self.law = law
-        self.reason = reason
-        self.path = path
-
-
-def reason_of(text):
-    """The class of a failure, from what a fuzz target printed before it died; None if it did not fail."""
-    for pattern in (r"^law \w+ failed: (.*)$", r"SUMMARY: (\w*Sanitizer: [^\n]*)", r"runtime error: (.*)$",
-                    r"(libFuzzer: (?:timeout|out-of-memory|deadly signal))"):
-        found = re.search(pattern, text, re.MULTILINE)
-        if found:
-            return re.sub(r"0x[0-9a-f]+|/\S*/(?=[\w.-]+:\d)", "", found.group(1)).strip()
-    return None
-
-
-def without_colour(text):
-    return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()].)|\x0e|\x0f", "", text)
-
-
 def last_lines(log):
-    return "\n".join("    " + line for line in without_colour(log).strip().splitlines()[-8:])
+    return "\n".join("    " + line for line in triage.without_colour(log).strip().splitlines()[-8:])
 
 
-def seeds_of(law):
-    """Folders with byte seeds of a law that are not empty, most permanent first."""
-    folders = [os.path.join(tree.CORPUS_SEEDS, law), os.path.join(tree.BUILD, "seeds", law)]
-    return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
+class Stop:
+    """The wish to end, from Ctrl-C or a supervisor; one may be shared by campaigns that follow each other."""
 
+    def __init__(self):
+        self.asked = False
 
-def make_seeds():
-    """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
-    folder = os.path.join(tree.BUILD, "seeds")
-    shutil.rmtree(folder, ignore_errors=True)
-    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
-    return done.stdout.strip()
+    def listen(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.ask)
+
+    def ask(self, *_):
+        self.asked = True
 
 
 class Campaign:
-    def __init__(self, engine, laws, seconds, jobs):
+    def __init__(self, engine, laws, seconds, jobs, stop=None):
         self.engine = engine
         self.tallies = {law: Tally(law) for law in laws}
         self.seconds = seconds
         self.jobs = jobs
-        self.stopped = False
+        self.stop = stop or Stop()
         self.number = 0
+        self.session = f"{time.time():.0f}-{os.getpid()}"
 
-    def stop(self, *_):
-        self.stopped = True
+    @property
+    def stopped(self):
+        return self.stop.asked
 
-    def run(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.stop)
+    def run(self, seconds=None):
+        """May be called again: another turn for every law, which adds to what is known."""
+        self.stop.listen()
+        self.seconds = seconds or self.seconds
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
         self.slice = self.run_length()
@@ -273,7 +248,8 @@ class Campaign:
         for path, reason in failing:
             tally.failures += 1
             if reason not in tally.findings:
-                tally.findings[reason] = Finding(run.law, reason, keep(run.law, path))
+                history.append(self.session, self.engine.name, run.law, finding=reason)
+                tally.findings[reason] = triage.Finding(run.law, reason, triage.keep(run.law, path))
         if not failing and run.broken():
             tally.broken = last_lines(run.log_text())
         self.tell(tally)
@@ -286,8 +262,10 @@ class Campaign:
         seconds = tally.seconds + numbers["seconds"]
         if not seconds:
             return
+        history.append(self.session, self.engine.name, tally.law, cases=cases, seconds=round(seconds, 1), edges=tally.edges,
+                       corpus=len(corpora.files_in(corpora.common(tally.law))))
         stability = f"  stability {tally.stability}" if tally.stability else ""
-        print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<12} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
+        print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<23} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
               f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {findings:>3} findings{stability}",
               flush=True)
 
@@ -295,20 +273,21 @@ class Campaign:
         return [finding for tally in self.tallies.values() for finding in tally.findings.values()]
 
     def report(self):
-        print(f"\n{'law':<14}{'seconds':>8}{'cases':>13}{'cases/s':>11}{'edges':>8}{'new':>7}{'findings':>10}")
+        self.report_laws()
+        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law))
+        print(flush=True)
+
+    def report_laws(self):
+        print(f"\n{'law':<24}{'seconds':>8}{'cases':>13}{'cases/s':>11}{'edges':>8}{'new':>7}{'findings':>10}")
         for tally in self.tallies.values():
             rested = f"  rested after {tally.failures} failures" if tally.rested() else ""
-            print(f"{tally.law:<14}{tally.seconds:>8.1f}{tally.cases:>13,}{tally.cases / max(tally.seconds, 0.1):>11,.0f}"
+            print(f"{tally.law:<24}{tally.seconds:>8.1f}{tally.cases:>13,}{tally.cases / max(tally.seconds, 0.1):>11,.0f}"
                   f"{tally.edges:>8,}{tally.new:>7,}{len(tally.findings):>10}{rested}")
         for text in {tally.broken for tally in self.tallies.values() if tally.broken}:
             laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
             print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
         if self.unfuzzed():
-            print(f"\nno case was run of: {' '.join(self.unfuzzed())}. Give it more time: FUZZ_SECONDS=")
-        for finding in self.findings():
-            print(f"\nFINDING in {finding.law}: {finding.reason}")
-            print(explain(finding, self.engine), flush=True)
-        print(flush=True)
+            print(f"\nno case was run of: {' '.join(self.unfuzzed())}. Give it more time")
 
     def unfuzzed(self):
         """Laws that had no turn, though nobody ended the campaign early: nothing is known about them."""
@@ -316,37 +295,6 @@ class Campaign:
 
     def clean(self):
         return not (self.findings() or self.unfuzzed() or any(tally.broken for tally in self.tallies.values()))
-
-
-def keep(law, path):
-    """Copies a failing input into findings/<law>/, named by its content."""
-    with open(path, "rb") as file:
-        name = hashlib.sha1(file.read()).hexdigest()[:16]
-    kept = os.path.join(tree.FINDINGS, law, name)
-    os.makedirs(os.path.dirname(kept), exist_ok=True)
-    if os.path.abspath(path) != kept:
-        shutil.copyfile(path, kept)
-    return kept
-
-
-def explain(finding, engine):
-    """The shrunk case, drawn, with the line that replays it. What only a sanitizer sees is shrunk under it."""
-    for preset in ("release", "asan"):
-        try:
-            tree.build(preset, "cproute")
-            done = subprocess.run([f"build/{preset}/cproute", "shrink", "--law", finding.law, tree.relative(finding.path)],
-                                  cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SHRINK_SECONDS,
-                                  env=tree.environment())
-            if done.returncode == SHRINK_FOUND:
-                return done.stdout.rstrip()
-            why = "only the fuzz target fails on it"
-        except subprocess.TimeoutExpired:
-            why = f"shrinking took over {SHRINK_SECONDS} s"
-        except tree.BuildFailed as failed:
-            why = str(failed)
-    words = [tree.relative(engine.binary(finding.law)), tree.relative(finding.path)]
-    return f"  not shrunk: {why}\n  replay: {shlex.join(words)}"
 
 
 def report_canary(seconds, engine):
@@ -363,6 +311,3 @@ def settings():
     laws = tree.chosen_laws(os.environ.get("LAW"))
     return seconds, laws, tree.jobs()
 
-
-def files_in(folder):
-    return [name for name in glob.glob(os.path.join(folder, "*")) if os.path.isfile(name)]

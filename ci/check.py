@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
 
-    ci/check.py [LANE...]    all lanes, or only some: release cover fuzz afl msan tsan gpu lint, and warnings, which is extra
+    ci/check.py [LANE...]    the lanes that fit two minutes, or those that are named
+    ci/check.py all          every lane: what CI runs on several machines
+
+    two minutes: release cover fuzz afl msan tsan gpu lint
+    others:      warnings tidy gcc-12 clang-14 clang-16 clang-19 debug asan tsan-all m32 oss-fuzz
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
 a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -12,17 +16,23 @@ import glob
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 
 import campaign
+import corpora
 import cover
 import fuzz
 import fuzz_afl
 import gpu
+import instructions
 import lint
+import oss_fuzz
 import planted
 import suite
 import tree
@@ -203,13 +213,33 @@ def gpu_header_as(compiler, language, standard):
                    "-fsyntax-only", *folders, tree.path("engine", "cuda", "include", "cproute", "cproute_cuda.h")])
 
 
+def built_by(preset, compiler):
+    suite.need(shutil.which(compiler), compiler)
+    built(preset)
+
+
+def built_for_32_bits():
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "program.c")
+        with open(program, "w") as file:
+            file.write("int main(void) { return 0; }\n")
+        can = subprocess.run(["cc", "-m32", program, "-o", os.path.join(folder, "program")], stderr=subprocess.DEVNULL)
+    suite.need(can.returncode == 0, "gcc-multilib")
+    built("m32", "replay_bytes", "test_threads")
+
+
+def threads(preset):
+    suite.command(glob.glob(os.path.join(tree.BUILD, preset, "**", "test_threads"), recursive=True))
+
+
 def afl_built():
     suite.need(tree.toolchain()["AFL_CC_WRAPPER"], "afl++")
     built("afl", "fuzz_canary")
 
 
 def scripts_tested():
-    output = suite.command([sys.executable, "-m", "unittest", "test_campaign", "test_install_deps", "test_gpu"], cwd=tree.path("ci"))
+    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_instructions"]
+    output = suite.command([sys.executable, "-m", "unittest", *tests], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
 
@@ -232,7 +262,7 @@ def fuzz_smoke(law):
     """The seeds, then some fuzzing from them; nothing is kept but a failing input."""
     with tempfile.TemporaryDirectory() as folder:
         output = suite.command([fuzz.LibFuzzer().binary(law), *fuzz.LIBFUZZER_OPTIONS, f"-runs={SMOKE_CASES}",
-                                f"-artifact_prefix={tree.BUILD}/{law}-", folder, *campaign.seeds_of(law)])
+                                f"-artifact_prefix={tree.BUILD}/{law}-", folder, *corpora.seeds_of(law)])
     return f"{fuzz.executed(output):,} cases"
 
 
@@ -250,21 +280,30 @@ class Lanes:
         self.tests = tests
         self.names = names
         self.seeds_made = concurrent.futures.Future()
+        self.seeding = threading.Lock()
 
     def start(self, pool):
-        return [pool.submit(getattr(self, name)) for name in self.names]
+        return [pool.submit(self.build_and_test, name) if name in PRESETS_OF_LANES else
+                pool.submit(getattr(self, name.replace("-", "_"))) for name in self.names]
+
+    def build_and_test(self, lane):
+        """The whole tree, built and tested in another way."""
+        preset, compiler = PRESETS_OF_LANES[lane]
+        if self.tests.run(f"build: {lane}", built_by, preset, compiler):
+            ctest(self.tests, preset, f"test, {lane}")
 
     def seeds(self):
         """Waits for the byte seeds, which the release lane makes; makes them where that lane was not asked for."""
-        if "release" not in self.names and not self.seeds_made.done():
-            self.make_seeds("cproute")
+        with self.seeding:
+            if "release" not in self.names and not self.seeds_made.done():
+                self.make_seeds("cproute")
         return self.seeds_made.result()
 
     def make_seeds(self, *targets):
         """Builds the command and the byte seeds; true if the command was built."""
         command_built = self.tests.run("build: gcc, release", built, "release", *targets)
         self.seeds_made.set_result(
-            command_built and self.tests.run("corpus: byte seeds from text cases", campaign.make_seeds))
+            command_built and self.tests.run("corpus: byte seeds from text cases", corpora.make_seeds))
         return command_built
 
     def release(self):
@@ -275,11 +314,25 @@ class Lanes:
         self.tests.run("command: answers as the README shows", readme_is_true)
         self.tests.run("library: installed and used from outside", installed_library_is_usable)
         self.tests.run("library: exports what the header declares", only_public_symbols)
+        self.tests.run("builds: instructions as recorded", instructions.gate)
 
     def warnings(self):
         if self.tests.run("build: gcc, release", built, "release"):
             for version in lint.clangs():
                 self.tests.run(f"build: warnings of clang-{version}", lint.warnings_of, version)
+
+    def tidy(self):
+        if self.tests.run("build: gcc, release", built, "release"):
+            self.tests.run("lint: clang-tidy", lint.tidy)
+
+    def m32(self):
+        if self.tests.run("build: 32 bits", built_for_32_bits) and self.seeds():
+            self.tests.run("corpus: replay, 32 bits", replay_bytes, "m32")
+            self.tests.run("threads: 32 bits", threads, "m32")
+
+    def oss_fuzz(self):
+        for name in oss_fuzz.BUILDS:
+            oss_fuzz.check_build(self.tests, name, tree.laws())
 
     def cover(self):
         if self.tests.run("build: coverage", built, "cover"):
@@ -304,8 +357,7 @@ class Lanes:
 
     def tsan(self):
         if self.tests.run("build: TSan", built, "tsan", "test_threads"):
-            program = glob.glob(os.path.join(tree.BUILD, "tsan", "**", "test_threads"), recursive=True)
-            self.tests.run("threads: TSan", lambda: suite.command(program) and None)
+            self.tests.run("threads: TSan", threads, "tsan")
 
     def gpu(self):
         if self.tests.run("build: CUDA, NCCL", gpu_built):
@@ -325,11 +377,21 @@ class Lanes:
 
 
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
-EXTRA_LANES = ("warnings",)
+# The preset of each lane that builds and tests the whole tree, and what it cannot do without.
+PRESETS_OF_LANES = {
+    "gcc-12": ("gcc-12", "gcc-12"),
+    "clang-14": ("clang-14", "clang-14"),
+    "clang-16": ("clang-16", "clang-16"),
+    "clang-19": ("clang-19", "clang-19"),
+    "debug": ("debug", "cc"),
+    "asan": ("asan", "clang"),
+    "tsan-all": ("tsan", "clang"),
+}
+EXTRA_LANES = ("warnings", "tidy", *PRESETS_OF_LANES, "m32", "oss-fuzz")
 
 
 def run():
-    names = sys.argv[1:] or LANES
+    names = LANES + EXTRA_LANES if sys.argv[1:] == ["all"] else sys.argv[1:] or LANES
     for name in names:
         if name not in LANES + EXTRA_LANES:
             raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES + EXTRA_LANES)}")

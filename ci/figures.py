@@ -7,6 +7,7 @@ import statistics
 import sys
 
 import campaign
+import corpora
 import fuzz
 import fuzz_afl
 import tree
@@ -76,7 +77,7 @@ def run():
     tree.build("release", "cproute")
     for preset in ("fuzz", "fuzz-fast", "afl", "afl-cmplog"):
         tree.build(preset, *targets)
-    campaign.make_seeds()
+    corpora.make_seeds()
     page = HEAD.format(machine=tree.machine(), date=datetime.date.today().isoformat(), commit=tree.commit(),
                        llvm=tree.toolchain()["LLVM_VERSION"], runs=SPEED_RUNS, seconds=SPEED_SECONDS,
                        afl_seconds=AFL_SECONDS)

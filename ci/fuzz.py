@@ -17,12 +17,15 @@ import tempfile
 import time
 
 import campaign
+import corpora
 import tree
+import triage
 
 SPEED_SECONDS = 3
 SPEED_LAW = "equivalence"
 # Room for the longest drawn case, and a little to mutate with.
 LONGEST_INPUT = 256
+ARTIFACTS = os.path.join(tree.BUILD, "fuzz-artifacts")
 # How often an edge was taken is no feedback here: it follows the number of tokens, costs half of the speed, and leads to no edge
 # that is not found without.
 LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
@@ -49,12 +52,12 @@ def executed(text):
 
 class LibFuzzerRun(campaign.Run):
     def __init__(self, law, number, binary, seconds):
-        self.artifacts = os.path.join(tree.BUILD, "fuzz-artifacts", law, str(number))
+        self.artifacts = os.path.join(ARTIFACTS, law, str(number))
         shutil.rmtree(self.artifacts, ignore_errors=True)
         os.makedirs(self.artifacts)
-        corpus = os.path.join(tree.BUILD, "fuzz-corpus", law)
+        corpus = corpora.common(law)
         os.makedirs(corpus, exist_ok=True)
-        command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *campaign.seeds_of(law)]
+        command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *corpora.seeds_of(law)]
         super().__init__(law, command, fuzz_environment(), seconds, os.path.join(self.artifacts, "log"))
 
     def numbers(self):
@@ -68,8 +71,8 @@ class LibFuzzerRun(campaign.Run):
         }
 
     def failing_inputs(self):
-        inputs = [name for name in campaign.files_in(self.artifacts) if os.path.basename(name) != "log"]
-        reason = campaign.reason_of(self.log_text()) or "crash"
+        inputs = [name for name in corpora.files_in(self.artifacts) if os.path.basename(name) != "log"]
+        reason = triage.reason_of(self.log_text()) or "crash"
         return [(name, reason) for name in inputs]
 
     def broken(self):
@@ -80,11 +83,16 @@ class LibFuzzer:
     name = "libFuzzer"
     longest_run = 10
 
-    def __init__(self, preset="fuzz"):
+    def __init__(self, preset="fuzz", name=name):
         self.preset = preset
+        self.name = name
 
     def binary(self, law):
-        return os.path.join(tree.BUILD, self.preset, "fuzz", f"fuzz_{law}")
+        return tree.fuzz_target(self.preset, law)
+
+    def prune(self, law):
+        """Keeps of a law's common corpus what reaches all of its edges; (files before, files after)."""
+        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, os.path.join(ARTIFACTS, law, "merge"))
 
     def start(self, law, number, seconds):
         return LibFuzzerRun(law, number, self.binary(law), seconds)
@@ -116,21 +124,15 @@ class LibFuzzer:
     def speed(self, law, seconds):
         """Cases for each second of processor time, from all inputs that are known."""
         with tempfile.TemporaryDirectory() as fresh:
-            return self.measure(law, seconds, [fresh, *all_inputs(law)])[0]
+            return self.measure(law, seconds, [fresh, *corpora.inputs_of(law)])[0]
 
     def edges(self, law, seconds):
         """(edges reached from an empty corpus, edges that any input is known to reach, those just found included)"""
         with tempfile.TemporaryDirectory() as found:
             _, reached = self.measure(law, seconds, [found])
-            _, kept = self.measure(law, 0, [found, *all_inputs(law)])
+            _, kept = self.measure(law, 0, [found, *corpora.inputs_of(law)])
         # What was reached by an input that was not kept is known to be reachable too.
         return reached, max(reached, kept)
-
-
-def all_inputs(law):
-    """Folders with every input known for a law: seeds, and what earlier fuzzing found."""
-    found = os.path.join(tree.BUILD, "fuzz-corpus", law)
-    return [folder for folder in [found] if os.path.isdir(folder)] + campaign.seeds_of(law)
 
 
 def print_figures():
@@ -153,14 +155,16 @@ def run():
     tree.build("release", "cproute")
     tree.build("fuzz", *targets, f"fuzz_{SPEED_LAW}")
     tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
-    campaign.make_seeds()
+    corpora.make_seeds()
     engine = LibFuzzer()
+    left = triage.salvage(engine.binary)
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
     fuzzing.run()
+    triage.report(left, lambda finding: engine.binary(finding.law))
     fuzzing.report()
-    clean = fuzzing.clean() and canary_found
+    clean = fuzzing.clean() and canary_found and not left
     if clean and not fuzzing.stopped:
         print_figures()
     return tree.EXIT_CLEAN if clean else tree.EXIT_FINDINGS

@@ -20,7 +20,9 @@ import sys
 import time
 
 import campaign
+import corpora
 import tree
+import triage
 
 AFL_ENVIRONMENT = {
     # Its statistics file is written once a minute, its screen all the time, if it thinks that somebody looks.
@@ -81,7 +83,7 @@ def fuzzer_stats(folder):
 
 def numbers_on_screen(text, total_edges):
     """The same from the last screen that afl-fuzz drew, rounded as it rounds."""
-    text = campaign.without_colour(text)
+    text = triage.without_colour(text)
 
     def last(pattern):
         found = re.findall(pattern, text)
@@ -99,16 +101,16 @@ def numbers_on_screen(text, total_edges):
 
 
 def inputs_in(folder):
-    return [name for name in campaign.files_in(folder) if os.path.basename(name).startswith("id:")]
+    return [name for name in corpora.files_in(folder) if os.path.basename(name).startswith("id:")]
 
 
 def prepare_seeds(law):
-    """One folder with a law's seeds; AFL++ wants at least one and no empty one."""
+    """One folder with all that is known for a law; AFL++ wants at least one input and no empty one."""
     folder = os.path.join(tree.BUILD, "afl-seeds", law)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    for source in campaign.seeds_of(law):
-        for name in campaign.files_in(source):
+    for source in corpora.inputs_of(law):
+        for name in corpora.files_in(source):
             if os.path.getsize(name):
                 shutil.copyfile(name, os.path.join(folder, os.path.basename(name)))
     if not os.listdir(folder):
@@ -157,7 +159,7 @@ class AflRun(campaign.Run):
         failing = []
         for kind in ("crashes", "hangs"):
             for name in inputs_in(os.path.join(self.folder, kind)):
-                reason = self.engine.judge(self.law, name)
+                reason = triage.judge(self.engine.binary(self.law), name)
                 if reason:
                     failing.append((name, reason))
         return failing
@@ -174,36 +176,30 @@ class Afl:
     def __init__(self, laws, cmplog=True):
         adopt_orphans()
         self.cmplog = cmplog
+        self.laws = laws
+        self.start_afresh()
+
+    def start_afresh(self):
+        """What instances found goes to the common corpus, and all of that is what the next ones start from."""
         self.started = set()
-        self.seeds = {law: prepare_seeds(law) for law in laws}
-        for law in laws:
+        for law in self.laws:
+            corpora.gather(law)
             shutil.rmtree(self.out(law), ignore_errors=True)
+        self.seeds = {law: prepare_seeds(law) for law in self.laws}
 
     def binary(self, law):
-        return os.path.join(tree.BUILD, "afl", "fuzz", f"fuzz_{law}")
+        return tree.fuzz_target("afl", law)
 
     def cmplog_binary(self, law):
-        return os.path.join(tree.BUILD, "afl-cmplog", "fuzz", f"fuzz_{law}") if self.cmplog else None
+        return tree.fuzz_target("afl-cmplog", law) if self.cmplog else None
 
     def out(self, law):
-        return os.path.join(tree.BUILD, "afl-out", law)
+        return os.path.join(corpora.AFL_OUT, law)
 
     def start(self, law, number, seconds):
         role = "-S" if law in self.started else "-M"
         self.started.add(law)
         return AflRun(law, self, number, role, seconds)
-
-    def judge(self, law, path):
-        """Runs the target on one file; the reason if it fails, None if it passes."""
-        try:
-            done = subprocess.run([self.binary(law), path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=10,
-                                  env=tree.environment())
-        except subprocess.TimeoutExpired:
-            return "hang: over 10 s"
-        if done.returncode == 0:
-            return None
-        return campaign.reason_of(done.stdout) or f"killed by signal {-done.returncode}"
 
     def canary(self, seconds):
         out = self.out("canary")
@@ -217,7 +213,7 @@ class Afl:
         took = time.monotonic() - begun
         end_orphans()
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
-        return took if any(self.judge("canary", name) for name in crashes) else None
+        return took if any(triage.judge(self.binary("canary"), name) for name in crashes) else None
 
 
 def run():
@@ -231,14 +227,18 @@ def run():
     tree.build("release", "cproute")
     tree.build("afl", *targets)
     tree.build("afl-cmplog", *targets)
-    campaign.make_seeds()
+    corpora.make_seeds()
+    left = triage.salvage(lambda law: tree.fuzz_target("afl", law))
     engine = Afl(laws)
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
     fuzzing.run()
+    for law in laws:
+        corpora.gather(law)
+    triage.report(left, lambda finding: engine.binary(finding.law))
     fuzzing.report()
-    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found else tree.EXIT_FINDINGS
+    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found and not left else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what `make check`, `make fuzz` and `make fuzz-afl` need on Debian 12 and Ubuntu 24.04.
 #
-#   ci/install-deps.sh            installs what is missing; quiet when nothing is
+#   ci/install-deps.sh [LANE...]  installs what is missing, and what those lanes of ci/check.py need beyond that; quiet when
+#                                 nothing is
 #   ci/install-deps.sh --list     prints all packages and why they are needed
 #   ci/install-deps.sh --check    exit 0: nothing is missing, 1: something is (printed)
 #   ci/install-deps.sh --gpu [--check]
@@ -15,7 +16,7 @@
 set -eu
 
 usage() {
-    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
 }
 
 # AFL++'s passes work with one LLVM version alone: the one that the distribution's package depends on.
@@ -48,10 +49,23 @@ libfuzzer-$v-dev        libFuzzer
 afl++                   the second fuzzer
 clang-format-14         make format, make lint
 cppcheck                make lint
+valgrind                make check counts instructions with it; without it that is skipped
 mandoc                  make lint reads the man page
+shellcheck              make lint reads the shell scripts
 END
 }
 
+# What one lane of ci/check.py needs that the others do not.
+packages_of_lane() {
+    case "$1" in
+    gcc-12 | clang-14 | clang-16 | clang-19) echo "$1" ;;
+    tidy) echo clang-tidy-14 ;;
+    m32) echo gcc-multilib ;;
+    oss-fuzz) echo binutils ;;
+    esac
+}
+
+lanes=
 is_installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
@@ -62,7 +76,7 @@ has_candidate() {
 
 missing_packages() {
     local package
-    for package in $(packages | cut -d ' ' -f 1); do
+    for package in $(packages | cut -d ' ' -f 1) $(for lane in $lanes; do packages_of_lane "$lane"; done); do
         is_installed "$package" || echo "$package"
     done
 }
@@ -156,6 +170,7 @@ bring_cuda() {
             "and NCCL" >&2
         exit 2
     fi
+    # shellcheck disable=SC2086
     echo "install-deps: bringing into .cuda:" $wheels
     rm -rf "$root/.cuda.part"
     # shellcheck disable=SC2086
@@ -173,6 +188,7 @@ bring_cuda() {
 if [ "${1:-}" = --gpu ]; then
     if [ "${2:-}" = --check ]; then
         [ -z "$(missing_for_gpu)" ] && exit 0
+        # shellcheck disable=SC2046
         echo "missing:" $(missing_for_gpu)
         exit 1
     fi
@@ -195,6 +211,7 @@ case "${1:-}" in
 --check)
     missing=$(missing_packages)
     [ -z "$missing" ] && exit 0
+    # shellcheck disable=SC2086
     echo "missing:" $missing
     exit 1
     ;;
@@ -202,11 +219,12 @@ case "${1:-}" in
     usage
     exit 0
     ;;
-*)
+-*)
     echo "install-deps: unknown argument $1" >&2
     usage >&2
     exit 2
     ;;
+*) lanes=$* ;;
 esac
 
 missing=$(missing_packages)
@@ -223,6 +241,7 @@ typed_as_root() {
 
 if ! may_install; then
     echo "install-deps: neither root nor sudo without a password. Run this, then try again:" >&2
+    # shellcheck disable=SC2086
     echo "    $(typed_as_root "apt-get update && apt-get install -y --no-install-recommends" $missing)" >&2
     if [ -z "$(llvm_version)" ]; then
         echo "The package lists are empty: which LLVM AFL++ needs here (14 on Debian 12) is known after" >&2

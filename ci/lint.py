@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be said about the sources without running them; ci/check.py runs it."""
 
+import concurrent.futures
 import json
 import os
 import re
+import sys
 import shlex
 import shutil
 import subprocess
 
 import suite
 import tree
+
+sys.path.insert(0, tree.path("tools", "adapters"))
+import digests  # noqa: E402
 
 OTHER_CLANGS = (16, 17, 18, 19, 20, 21)
 SOURCE = re.compile(r"\.(c|h|cpp|cu|def)$")
@@ -76,17 +81,58 @@ def man_pages():
         raise
 
 
-def warnings_of(version):
-    """All sources of the release build, by another clang, for its warnings."""
-    compiler = f"clang-{version}"
+def upstream_is_of_this_corpus():
+    """A new case needs no clone of Megatron-LM: the page is then out of date, and says of what."""
+    reason = digests.stale(tree.ROOT)
+    if reason:
+        raise suite.Skipped(reason)
+
+
+def reading_commands():
+    """[(directory, arguments, file)] of all C sources of the release build, for tools that read but do not compile: output, and
+    gcc's own link-time options, mean nothing to them."""
     with open(os.path.join(tree.BUILD, "release", "compile_commands.json")) as file:
         entries = [entry for entry in json.load(file) if entry["file"].endswith(".c")]
+    commands = []
     for entry in entries:
         words = shlex.split(entry["command"])
-        # Output, and gcc's own link-time options, mean nothing to a compiler that only reads.
-        end = words.index("-o")
-        suite.command([compiler, "-fsyntax-only", *words[1:end], entry["file"]], cwd=entry["directory"])
-    return f"{len(entries)} files"
+        if os.path.basename(words[0]) == "ccache":
+            words = words[1:]
+        commands.append((entry["directory"], words[1:words.index("-o")], entry["file"]))
+    return commands
+
+
+def warnings_of(version):
+    """All sources of the release build, by another clang, for its warnings."""
+    commands = reading_commands()
+    for directory, words, source in commands:
+        suite.command([f"clang-{version}", "-fsyntax-only", *words, source], cwd=directory)
+    return f"{len(commands)} files"
+
+
+def tidy():
+    """clang-tidy on the sources of the release build; .clang-tidy says what it looks for."""
+    clang_tidy = suite.need(tree.toolchain()["CLANG_TIDY"], "clang-tidy-14")
+    commands = {source: (directory, words) for directory, words, source in reading_commands()}
+
+    def read(source):
+        directory, words = commands[source]
+        done = subprocess.run([clang_tidy, "--quiet", source, "--", *words], cwd=directory, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+        return done.stdout if done.returncode else ""
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
+        told = "".join(pool.map(read, commands))
+    if told:
+        raise suite.Failed(told)
+    return f"{len(commands)} files"
+
+
+def shell_scripts():
+    shellcheck = suite.need(shutil.which("shellcheck"), "shellcheck")
+    scripts = [name for name in files_of_tree() if name.endswith(".sh") or name == ".ci/run"]
+    suite.command([shellcheck, *scripts])
+    return f"{len(scripts)} scripts"
 
 
 def clangs():
@@ -100,4 +146,6 @@ CHECKS = (
     ("lint: public headers as C++11, pedantic", lambda: header_as("g++", "c++", "c++11")),
     ("lint: cppcheck", static_analysis),
     ("lint: man page", man_pages),
+    ("lint: shellcheck", shell_scripts),
+    ("lint: what is known of upstream is about this corpus", upstream_is_of_this_corpus),
 )

@@ -14,7 +14,9 @@ import unittest
 
 import campaign
 import fuzz_afl
+import history
 import tree
+import triage
 
 FAILING = "law splits failed: sums differ"
 
@@ -29,7 +31,7 @@ class FakeRun(campaign.Run):
         return {"cases": 100, "edges": 7, "new": 1, "seconds": self.seconds()}
 
     def failing_inputs(self):
-        reason = campaign.reason_of(self.log_text())
+        reason = triage.reason_of(self.log_text())
         return [(self.found, reason)] if os.path.exists(self.found) else []
 
     def broken(self):
@@ -58,9 +60,9 @@ class CampaignTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        kept = tree.FINDINGS
-        tree.FINDINGS = os.path.join(self.folder, "findings")
-        self.addCleanup(setattr, tree, "FINDINGS", kept)
+        for module, name in ((tree, "FINDINGS"), (history, "FILE")):
+            self.addCleanup(setattr, module, name, getattr(module, name))
+            setattr(module, name, os.path.join(self.folder, name))
 
     def fuzz(self, script, laws=("splits",), seconds=1.0, jobs=1):
         engine = FakeFuzzer(self.folder, script)
@@ -71,9 +73,9 @@ class CampaignTest(unittest.TestCase):
 
     def printed(self, act, *arguments):
         out = io.StringIO()
-        explain = campaign.explain
-        campaign.explain = lambda finding, engine: ""
-        self.addCleanup(setattr, campaign, "explain", explain)
+        explain = triage.explain
+        triage.explain = lambda finding, binary: ""
+        self.addCleanup(setattr, triage, "explain", explain)
         with contextlib.redirect_stdout(out):
             act(*arguments)
         return out.getvalue()
@@ -140,7 +142,7 @@ class ReasonTest(unittest.TestCase):
                 ("==1== libFuzzer: timeout after 10 s", "libFuzzer: timeout"),
                 ("Done 100 runs", None)):
             with self.subTest(text):
-                self.assertEqual(campaign.reason_of(text), reason)
+                self.assertEqual(triage.reason_of(text), reason)
 
 
 class AflStatsTest(unittest.TestCase):
@@ -156,8 +158,9 @@ class AflStatsTest(unittest.TestCase):
 
 class WrongUseTest(unittest.TestCase):
     def test_exit_code_is_2_before_anything_is_built(self):
-        for script in ("fuzz.py", "fuzz_afl.py"):
-            for setting in ({"FUZZ_SECONDS": "soon"}, {"FUZZ_SECONDS": "-1"}, {"LAW": "gravity"}, {"LAW": ","}, {"JOBS": "0"}):
+        for script in ("fuzz.py", "fuzz_afl.py", "soak.py"):
+            seconds = "SOAK_MINUTES" if script == "soak.py" else "FUZZ_SECONDS"
+            for setting in ({seconds: "soon"}, {seconds: "-1"}, {"LAW": "gravity"}, {"LAW": ","}, {"JOBS": "0"}):
                 with self.subTest(script=script, setting=setting):
                     done = subprocess.run([sys.executable, tree.path("ci", script)], env={**os.environ, **setting},
                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

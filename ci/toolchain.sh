@@ -38,10 +38,12 @@ LLVM_PROFDATA=${LLVM_PROFDATA:-$(llvm_tool llvm-profdata)}
 LLVM_SYMBOLIZER=${LLVM_SYMBOLIZER:-$(llvm_tool llvm-symbolizer)}
 # Formats differ between versions; .clang-format is written for this one.
 CLANG_FORMAT=${CLANG_FORMAT:-$(command -v clang-format-14 || true)}
+# Its findings differ between versions as well.
+CLANG_TIDY=${CLANG_TIDY:-$(command -v clang-tidy-14 || true)}
 CPPCHECK=${CPPCHECK:-$(command -v cppcheck || true)}
 
 toolchain_variables="LLVM_VERSION FUZZ_CC FUZZ_CXX AFL_CC_WRAPPER LLVM_COV LLVM_PROFDATA LLVM_SYMBOLIZER
-    CLANG_FORMAT CPPCHECK"
+    CLANG_FORMAT CLANG_TIDY CPPCHECK"
 # shellcheck disable=SC2086,SC2163
 export $toolchain_variables
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every script of ci/ needs: where things are, how a preset is built, how a wrong use ends."""
 
+import collections
 import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
@@ -90,8 +92,16 @@ def first_failure(output):
     return "\n".join(lines[first:first + 30])
 
 
+BUILDING = collections.defaultdict(threading.Lock)
+
+
 def build(preset, *targets, parallel=None):
     """Configures once and builds. Raises BuildFailed with the end of the output."""
+    with BUILDING[preset]:
+        return build_alone(preset, targets, parallel)
+
+
+def build_alone(preset, targets, parallel):
     if not shutil.which("cmake") or not shutil.which("ninja"):
         raise WrongUse("cmake or ninja is missing: run ci/install-deps.sh")
     directory = os.path.join(BUILD, preset)
@@ -108,6 +118,10 @@ def build(preset, *targets, parallel=None):
         if done.returncode:
             raise BuildFailed(f"{first_failure(done.stdout)}\nfailed: {' '.join(step)}")
     return directory
+
+
+def fuzz_target(preset, law):
+    return os.path.join(BUILD, preset, "fuzz", f"fuzz_{law}")
 
 
 def commit():

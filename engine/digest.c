@@ -8,9 +8,10 @@
 
 uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
     cpr_xxh64 state = cpr_xxh64_begin(0);
+    cpr_entries entries = cpr_entries_from(cu_seqlens, 0);
     int64_t before = -1;
     for (int64_t i = 0; i < cu_seqlens->count; i++) {
-        const int64_t entry = cpr_cu_entry(cu_seqlens, i);
+        const int64_t entry = cpr_entries_read(&entries);
         if (entry != before) {
             cpr_xxh64_add(&state, (uint64_t)entry);
             before = entry;
@@ -65,11 +66,18 @@ uint64_t cpr_route_digest(const cpr_route *route) {
 cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error) {
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
+    if (count < 1) {
+        return cpr_fail(outcome, CPR_BAD_CP_SIZE, -1, count, 1);
+    }
     for (int64_t rank = 1; rank < count; rank++) {
         if (digests[rank] != digests[0]) {
             return cpr_fail(outcome, CPR_DIVERGENT_METADATA, rank, (int64_t)digests[rank],
                             (int64_t)digests[0]);
         }
+    }
+    /* Ranks that were all refused agree, but have nothing to exchange. */
+    if (digests[0] == DIGEST_OF_NONE) {
+        return cpr_fail(outcome, CPR_DIVERGENT_METADATA, 0, DIGEST_OF_NONE, DIGEST_OF_NONE);
     }
     return cpr_succeed(outcome);
 }

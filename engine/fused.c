@@ -14,7 +14,7 @@
 #include "builders.h"
 #include "digest.h"
 #include "error.h"
-#include "found_runs.h"
+#include "listing.h"
 #include "request.h"
 #include "runs.h"
 #include "tensor_ranks.h"
@@ -30,7 +30,8 @@ static int64_t peer_row(const cpr_run *run, cpr_side side) {
     return side == CPR_SEND ? run->target_row : run->source_row;
 }
 
-static bool find_runs_of_run(const window *own, const cpr_run *run, cpr_found_runs *found) {
+static void find_runs_of_run(const window *own, const cpr_run *run, cpr_listing *listing,
+                             cpr_take_run *take) {
     const int64_t first = cpr_run_local_row(run, own->side);
     const int64_t end = first + run->length;
     const int64_t own_end = own->begin + own->rows;
@@ -48,31 +49,29 @@ static bool find_runs_of_run(const window *own, const cpr_run *run, cpr_found_ru
             .target_row = own->side == CPR_SEND ? theirs % own->rows : mine,
             .length = length,
         };
-        if (!cpr_found_runs_add(found, &cut)) {
-            return false;
-        }
+        cpr_listing_add(listing, cut, take);
         row += length;
     }
-    return true;
 }
 
-static bool find_runs(const window *own, const cpr_run_list *whole, cpr_found_runs *found) {
-    for (int64_t i = 0; i < whole->count; i++) {
-        if (!find_runs_of_run(own, &whole->runs[i], found)) {
-            return false;
-        }
+/* What is cut, and by whose window. */
+typedef struct cut_subject {
+    const window *own;
+    const cpr_run_list *whole;
+} cut_subject;
+
+static void find_runs(const void *subject, cpr_listing *listing, cpr_take_run *take) {
+    const cut_subject *cut = subject;
+    for (int64_t i = 0; i < cut->whole->count; i++) {
+        find_runs_of_run(cut->own, &cut->whole->runs[i], listing, take);
     }
-    return true;
 }
 
-static bool cut_list(const window *own, const cpr_run_list *whole, const cpr_allocator *allocator,
-                     cpr_run_list *list) {
-    cpr_found_runs found;
-    cpr_found_runs_begin(&found, allocator);
-    const bool made =
-        find_runs(own, whole, &found) && cpr_found_runs_list(&found, own->side, INT64_MAX, list);
-    cpr_found_runs_end(&found);
-    return made;
+static bool cut_list(const window *own, int64_t group_size, const cpr_run_list *whole,
+                     const cpr_allocator *allocator, cpr_run_list *list) {
+    const cut_subject subject = {own, whole};
+    const cpr_run_order order = {.side = own->side, .peers = group_size, .tails_row = INT64_MAX};
+    return cpr_list_runs(find_runs, &subject, &order, allocator, list);
 }
 
 static cpr_status check_ascending(cpr_layout source, cpr_layout target, cpr_error *error) {
@@ -115,8 +114,9 @@ static cpr_route *cut_route(const cpr_route *whole, const cpr_tensor_ranks *tp,
     const int64_t rows = whole->send.rows / cpr_tp_size(tp);
     const window send = {tp, tp->tp_rank * rows, rows, CPR_SEND};
     const window recv = {tp, tp->tp_rank * rows, rows, CPR_RECV};
-    if (!cut_list(&send, &whole->send, allocator, &made->send) ||
-        !cut_list(&recv, &whole->recv, allocator, &made->recv)) {
+    const int64_t ranks = made->geometry.cp_size;
+    if (!cut_list(&send, ranks, &whole->send, allocator, &made->send) ||
+        !cut_list(&recv, ranks, &whole->recv, allocator, &made->recv)) {
         cpr_route_free(made);
         return NULL;
     }

@@ -44,13 +44,17 @@ bool cpr_layout_from_name(const char *name, cpr_layout *layout) {
 cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_tokens) {
     /* A lone rank holds the whole stream in order, so nothing is cut, whatever the layout. */
     const layout_traits traits = TRAITS[ranks == 1 ? CPR_CONTIGUOUS : layout];
+    const int64_t halves = traits.tails ? 2 : 1;
+    const cpr_exact_divisor by_ranks = cpr_exact_divisor_of(ranks);
     return (cpr_cutting){
         .total_tokens = total_tokens,
         .ranks = ranks,
-        .halves = traits.tails ? 2 : 1,
-        .chunks = traits.tails ? 2 * ranks : ranks,
+        .halves = halves,
+        .chunks = ranks * halves,
         .by_sequence = traits.by_sequence,
         .tails_apart = traits.tails_apart,
+        .by_ranks = by_ranks,
+        .by_chunks = traits.tails ? cpr_exact_divisor_doubled(by_ranks) : by_ranks,
     };
 }
 
@@ -59,26 +63,6 @@ cpr_length_rules cpr_length_rules_of(cpr_layout layout) {
         .every_sequence_by_2p = TRAITS[layout].by_sequence,
         .total_by_2p = TRAITS[layout].tails,
     };
-}
-
-static int64_t boundary(const cpr_frames *frames, int64_t index) {
-    if (frames->cutting->by_sequence) {
-        return cpr_cu_entry(frames->cu_seqlens, index);
-    }
-    return index == 0 ? 0 : frames->cutting->total_tokens;
-}
-
-void cpr_frames_seek(cpr_frames *frames, int64_t token) {
-    if (token < frames->frame.end) {
-        return;
-    }
-    int64_t end = frames->frame.end;
-    int64_t begin = end;
-    while (end <= token) {
-        begin = end;
-        end = boundary(frames, ++frames->boundary);
-    }
-    frames->frame = cpr_frame_cut(frames->cutting, begin, end);
 }
 
 /* Intervals in local order; only counted while `items` is NULL. */

@@ -10,7 +10,8 @@
 #ifndef CPROUTE_LAYOUT_H
 #define CPROUTE_LAYOUT_H
 
-#include "cproute/cproute.h"
+#include "cu_seqlens.h"
+#include "exact_divisor.h"
 
 /* How a layout is cut for a given group and stream. */
 typedef struct cpr_cutting {
@@ -20,10 +21,20 @@ typedef struct cpr_cutting {
     int64_t chunks;   /* of a frame: ranks * halves */
     bool by_sequence; /* frames are sequences */
     bool tails_apart; /* a rank's tails come after all its heads */
+    cpr_exact_divisor by_ranks, by_chunks;
 } cpr_cutting;
 
 /* Of a known layout. */
 cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_tokens);
+
+/* What the layouts of that name are with more than one rank. */
+static inline bool cpr_is_cut_in_zigzag(const cpr_cutting *cutting) {
+    return cutting->by_sequence && cutting->halves == 2 && !cutting->tails_apart;
+}
+
+static inline bool cpr_is_cut_in_windows(const cpr_cutting *cutting) {
+    return !cutting->by_sequence && cutting->halves == 1;
+}
 
 /* Which lengths a layout can cut when there is more than one rank. */
 typedef struct cpr_length_rules {
@@ -47,9 +58,11 @@ typedef struct cpr_piece {
 } cpr_piece;
 
 static inline cpr_frame cpr_frame_cut(const cpr_cutting *cutting, int64_t begin, int64_t end) {
-    const int64_t chunk_length = (end - begin) / cutting->chunks;
-    const int64_t head_row = begin / (cutting->tails_apart ? cutting->chunks : cutting->ranks);
-    const int64_t to_tail = cutting->tails_apart ? cutting->total_tokens / cutting->chunks : chunk_length;
+    const int64_t chunk_length = cpr_exact_quotient(&cutting->by_chunks, end - begin);
+    const int64_t head_row =
+        cpr_exact_quotient(cutting->tails_apart ? &cutting->by_chunks : &cutting->by_ranks, begin);
+    const int64_t to_tail =
+        cutting->tails_apart ? cpr_exact_quotient(&cutting->by_chunks, cutting->total_tokens) : chunk_length;
     return (cpr_frame){
         .begin = begin,
         .end = end,
@@ -95,8 +108,24 @@ static inline cpr_frames cpr_frames_of(const cpr_cutting *cutting, const cpr_cu_
     return (cpr_frames){.cutting = cutting, .cu_seqlens = cu_seqlens};
 }
 
-/* Goes on to the frame of a token that is not in an earlier frame. */
-void cpr_frames_seek(cpr_frames *frames, int64_t token);
+/* Beyond the first, which is 0. */
+static inline int64_t cpr_frames_boundary(const cpr_frames *frames, int64_t index) {
+    if (frames->cutting->by_sequence) {
+        return cpr_cu_entry(frames->cu_seqlens, index);
+    }
+    return frames->cutting->total_tokens;
+}
+
+/* Goes on to the frame of a token beyond the frame that it is at. */
+static inline void cpr_frames_seek(cpr_frames *frames, int64_t token) {
+    int64_t end = frames->frame.end;
+    int64_t begin = end;
+    while (end <= token) {
+        begin = end;
+        end = cpr_frames_boundary(frames, ++frames->boundary);
+    }
+    frames->frame = cpr_frame_cut(frames->cutting, begin, end);
+}
 
 /* False after the last one. */
 static inline bool cpr_frames_next(cpr_frames *frames) {
@@ -105,6 +134,33 @@ static inline bool cpr_frames_next(cpr_frames *frames) {
     }
     cpr_frames_seek(frames, frames->frame.end);
     return true;
+}
+
+/* Reads the chunks that hold tokens, for tokens that ascend. Starts before the first. */
+typedef struct cpr_chunks {
+    cpr_frames frames;
+    int64_t number;
+    cpr_piece chunk;
+} cpr_chunks;
+
+static inline cpr_chunks cpr_chunks_of(const cpr_cutting *cutting, const cpr_cu_seqlens *cu_seqlens) {
+    return (cpr_chunks){.frames = cpr_frames_of(cutting, cu_seqlens)};
+}
+
+/* Goes on to the chunk of a token, mostly the next one. */
+static inline void cpr_chunks_seek(cpr_chunks *chunks, int64_t token) {
+    if (token < chunks->chunk.end) {
+        return;
+    }
+    const cpr_frame *frame = &chunks->frames.frame;
+    if (token >= frame->end) {
+        cpr_frames_seek(&chunks->frames, token);
+        chunks->chunk.end = frame->begin;
+        chunks->number = -1;
+    }
+    chunks->number =
+        token == chunks->chunk.end ? chunks->number + 1 : (token - frame->begin) / frame->chunk_length;
+    chunks->chunk = cpr_frame_chunk(chunks->frames.cutting, frame, chunks->number);
 }
 
 #endif

@@ -7,8 +7,8 @@
 #include "cu_seqlens.h"
 #include "digest.h"
 #include "error.h"
-#include "found_runs.h"
 #include "layout.h"
+#include "listing.h"
 #include "padding.h"
 #include "request.h"
 
@@ -24,24 +24,22 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* Padded tokens [begin, end) of this rank's zigzag share, all real. */
-static bool find_sources(const planning *p, const cpr_sequence *sequence, cpr_piece own,
-                         cpr_found_runs *found) {
+static void find_sources(const planning *p, const cpr_sequence *sequence, cpr_piece own, cpr_listing *listing,
+                         cpr_take_run *take) {
     const int64_t shift = sequence->real_begin - sequence->begin;
     while (own.begin < own.end) {
         const int64_t real = own.begin + shift;
         const int64_t source = real / p->contiguous_rows;
         const int64_t length = least(own.end - own.begin, (source + 1) * p->contiguous_rows - real);
         const cpr_run run = {source, real % p->contiguous_rows, own.row, length};
-        if (!cpr_found_runs_add(found, &run)) {
-            return false;
-        }
+        cpr_listing_add(listing, run, take);
         own.begin += length;
         own.row += length;
     }
-    return true;
 }
 
-static bool find_zigzag_runs(const planning *p, cpr_found_runs *found) {
+static void find_zigzag_runs(const void *subject, cpr_listing *listing, cpr_take_run *take) {
+    const planning *p = subject;
     for (int64_t i = 0; i + 1 < p->padding.padded.count; i++) {
         const cpr_sequence sequence = cpr_sequence_of(&p->padding, i);
         if (sequence.begin == sequence.end) {
@@ -52,33 +50,28 @@ static bool find_zigzag_runs(const planning *p, cpr_found_runs *found) {
             const int64_t chunk = cpr_chunk_of_half(&p->zigzag, p->plan->geometry.cp_rank, half);
             cpr_piece own = cpr_frame_chunk(&p->zigzag, &frame, chunk);
             own.end = least(own.end, sequence.real_end);
-            if (!find_sources(p, &sequence, own, found)) {
-                return false;
-            }
+            find_sources(p, &sequence, own, listing, take);
         }
     }
-    return true;
 }
 
 /* Real tokens [begin, end) of this rank's contiguous share, all of one sequence. */
-static bool find_targets(const planning *p, const cpr_sequence *sequence, cpr_interval real, int64_t row,
-                         cpr_found_runs *found) {
+static void find_targets(const planning *p, const cpr_sequence *sequence, cpr_interval real, int64_t row,
+                         cpr_listing *listing, cpr_take_run *take) {
     const cpr_frame frame = cpr_frame_cut(&p->zigzag, sequence->begin, sequence->end);
     const int64_t shift = sequence->begin - sequence->real_begin;
     while (real.begin < real.end) {
         const cpr_piece target = cpr_frame_locate(&p->zigzag, &frame, real.begin + shift);
         const int64_t length = least(real.end - real.begin, target.end - target.begin);
         const cpr_run run = {target.rank, row, target.row, length};
-        if (!cpr_found_runs_add(found, &run)) {
-            return false;
-        }
+        cpr_listing_add(listing, run, take);
         real.begin += length;
         row += length;
     }
-    return true;
 }
 
-static bool find_contiguous_runs(const planning *p, cpr_found_runs *found) {
+static void find_contiguous_runs(const void *subject, cpr_listing *listing, cpr_take_run *take) {
+    const planning *p = subject;
     const int64_t share = p->plan->geometry.cp_rank * p->contiguous_rows;
     const int64_t share_end = share + p->contiguous_rows;
     for (int64_t i = 0; i + 1 < p->padding.padded.count; i++) {
@@ -88,21 +81,15 @@ static bool find_contiguous_runs(const planning *p, cpr_found_runs *found) {
             .begin = sequence.real_begin > share ? sequence.real_begin : share,
             .end = least(real_end, share_end),
         };
-        if (ours.begin < ours.end && !find_targets(p, &sequence, ours, ours.begin - share, found)) {
-            return false;
+        if (ours.begin < ours.end) {
+            find_targets(p, &sequence, ours, ours.begin - share, listing, take);
         }
     }
-    return true;
 }
 
-typedef bool find_fn(const planning *p, cpr_found_runs *found);
-
-static bool make_list(const planning *p, find_fn *find, cpr_side side, cpr_run_list *list) {
-    cpr_found_runs found;
-    cpr_found_runs_begin(&found, &p->plan->allocator);
-    const bool made = find(p, &found) && cpr_found_runs_list(&found, side, INT64_MAX, list);
-    cpr_found_runs_end(&found);
-    return made;
+static bool make_list(const planning *p, cpr_find_runs *find, cpr_side side, cpr_run_list *list) {
+    const cpr_run_order order = {.side = side, .peers = p->plan->geometry.cp_size, .tails_row = INT64_MAX};
+    return cpr_list_runs(find, p, &order, &p->plan->allocator, list);
 }
 
 static bool make_boundaries(const cpr_cu_seqlens *real, cpr_padded_plan *plan) {

@@ -7,6 +7,7 @@
 
 #include "cu_seqlens.h"
 #include "error.h"
+#include "exact_divisor.h"
 #include "layout.h"
 
 cpr_status cpr_geometry_validate(cpr_geometry geometry, cpr_error *error) {
@@ -53,12 +54,13 @@ cpr_status cpr_boundaries_validate(const cpr_cu_seqlens *cu_seqlens, int64_t *to
     if (check_readable(cu_seqlens, error) != CPR_OK) {
         return error->status;
     }
-    int64_t before = cpr_cu_entry(cu_seqlens, 0);
+    cpr_entries entries = cpr_entries_from(cu_seqlens, 0);
+    int64_t before = cpr_entries_read(&entries);
     if (before != 0) {
         return cpr_fail(error, CPR_NONZERO_START, 0, before, 0);
     }
     for (int64_t i = 1; i < cu_seqlens->count; i++) {
-        const int64_t entry = cpr_cu_entry(cu_seqlens, i);
+        const int64_t entry = cpr_entries_read(&entries);
         if (entry < before) {
             return cpr_fail(error, CPR_DECREASING, i, entry, before);
         }
@@ -69,10 +71,12 @@ cpr_status cpr_boundaries_validate(const cpr_cu_seqlens *cu_seqlens, int64_t *to
 }
 
 static cpr_status check_sequences(const cpr_cu_seqlens *cu_seqlens, int64_t divisor, cpr_error *error) {
+    const cpr_exact_divisor exact = cpr_exact_divisor_of(divisor);
+    cpr_entries ends = cpr_entries_from(cu_seqlens, 1);
     int64_t begin = 0;
     for (int64_t i = 1; i < cu_seqlens->count; i++) {
-        const int64_t end = cpr_cu_entry(cu_seqlens, i);
-        if ((end - begin) % divisor != 0) {
+        const int64_t end = cpr_entries_read(&ends);
+        if (!cpr_divides(&exact, end - begin)) {
             return cpr_fail(error, CPR_NOT_DIVISIBLE_2CP, i - 1, end - begin, divisor);
         }
         begin = end;

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runs.h"
 
+bool cpr_is_identity(const cpr_run *runs, int64_t count, cpr_side side) {
+    int64_t row = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (cpr_run_local_row(&runs[i], side) != row) {
+            return false;
+        }
+        row += runs[i].length;
+    }
+    return true;
+}
+
 cpr_message cpr_message_next(const cpr_run_list *list, int64_t peer, int64_t *next) {
     const int64_t first = *next;
     uint64_t rows = 0; /* foreign lists can add up to anything */

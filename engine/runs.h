@@ -25,6 +25,9 @@ static inline bool cpr_run_equal(const cpr_run *a, const cpr_run *b) {
            a->length == b->length;
 }
 
+/* Are the local rows of the runs 0, 1, 2, ...? */
+bool cpr_is_identity(const cpr_run *runs, int64_t count, cpr_side side);
+
 /* The runs of one peer in an ordered list. */
 typedef struct cpr_message {
     const cpr_run *runs;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Do messages fit the counts of a transport? */
 #include "allocator.h"
-#include "builders.h"
 #include "error.h"
+#include "interval.h"
 #include "request.h"
 #include "runs.h"
 
@@ -25,7 +25,6 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
-    cpr_route_request of_rank = *request;
     int64_t total_tokens;
     if (cpr_request_validate(request, &total_tokens, outcome) != CPR_OK) {
         return outcome->status;
@@ -35,10 +34,9 @@ cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_wid
     }
     int64_t rows = 0;
     for (int64_t rank = 0; rank < request->geometry.cp_size; rank++) {
-        cpr_route *route;
-        of_rank.geometry.cp_rank = rank;
-        if (cpr_build_by_intervals(&of_rank, &chosen, &route, outcome) != CPR_OK) {
-            return outcome->status;
+        cpr_route *route = cpr_route_of_rank(request, rank, total_tokens, &chosen);
+        if (route == NULL) {
+            return cpr_fail_no_memory(outcome);
         }
         const int64_t largest = largest_message(&route->send);
         rows = largest > rows ? largest : rows;

@@ -260,8 +260,8 @@ static void long_packs_end_in_empty_slots(void **state) {
     uint8_t bytes[HEADER + RECORD * CASE_MAX_SEQUENCES] = {11};
     route_case *c = new_case();
     memset(bytes + HEADER, 3, sizeof bytes - HEADER);
-    for (uint8_t source = 0; source < CPR_LAYOUT_COUNT; source++) {
-        bytes[2] = source;
+    for (unsigned source = 0; source < CPR_LAYOUT_COUNT; source++) {
+        bytes[2] = (uint8_t)source;
         draw_from_bytes(bytes, sizeof bytes, c);
         assert_int_equal(c->entries, CASE_MAX_SEQUENCES + 1);
         assert_in_range(route_case_tokens(c), CASE_MAX_TOKENS - 7 * 2 * 12, CASE_MAX_TOKENS);

@@ -450,6 +450,14 @@ static uint64_t digest_of_boundaries(const cpr_route *route) {
     return route ? route->boundaries_digest : 0;
 }
 
+static cpr_status digests_check_equal(const uint64_t *digests, int64_t count, cpr_error *error) {
+    const cpr_status status = cpr_digests_check(digests, count, error);
+    if (status != CPR_DIVERGENT_METADATA || error->index != 0)
+        return status;
+    *error = (cpr_error){CPR_OK, -1, 0, 0};
+    return CPR_OK;
+}
+
 static cpr_status digests_check_last(const uint64_t *digests, int64_t count, cpr_error *error) {
     const uint64_t ends[] = {digests[0], digests[count - 1]};
     return cpr_digests_check(ends, 2, error);
@@ -528,6 +536,17 @@ static cpr_direct_findings failures_unseen(int64_t rank, const cpr_direct_note *
     return findings;
 }
 
+static cpr_status build_group_swapped(const cpr_route_request *request, const cpr_allocator *allocator,
+                                      cpr_route_group **group, cpr_error *error) {
+    const cpr_status status = cpr_route_group_build(request, allocator, group, error);
+    if (status == CPR_OK) {
+        cpr_route *first = (*group)->routes[0];
+        (*group)->routes[0] = (*group)->routes[(*group)->size - 1];
+        (*group)->routes[(*group)->size - 1] = first;
+    }
+    return status;
+}
+
 /*==============================================================================
  * MARK: - Alarms
  *============================================================================*/
@@ -569,6 +588,9 @@ static const planted alarms[] = {
     {.bug = "one builder drops inner boundaries",
      .one_builder = build_without_inner_boundaries,
      .noticed_by = {"equivalence"}},
+    {.bug = "the first and the last rank swapped",
+     .rest.build_group = build_group_swapped,
+     .noticed_by = {"all_ranks"}},
     {.bug = "split tables transposed",
      .rest.splits = splits_transposed,
      .noticed_by = {"splits", "delivery"}},
@@ -690,6 +712,9 @@ static const planted alarms[] = {
     {.bug = "only the last digest compared",
      .rest.digests_check = digests_check_last,
      .noticed_by = {"digest"}},
+    {.bug = "equal digests enough, though nobody has a route",
+     .rest.digests_check = digests_check_equal,
+     .noticed_by = {"digest"}},
 };
 enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
@@ -705,6 +730,7 @@ static engine_under_test plant(const planted *a) {
 #define PLANT(function)                                                                                      \
     if (a->rest.function)                                                                                    \
     engine.function = a->rest.function
+    PLANT(build_group);
     PLANT(layout_intervals);
     PLANT(equal);
     PLANT(validate);

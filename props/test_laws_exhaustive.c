@@ -21,6 +21,7 @@ static const struct {
     const case_bounds *legal, *wrong;
 } bounds_of_laws[] = {
     {"equivalence", &CASE_BOUNDS_EXHAUSTIVE, &CASE_BOUNDS_CORRUPTED},
+    {"all_ranks", &THREE_SLOTS, NULL},
     {"errors", NULL, &CASE_BOUNDS_CORRUPTED},
     {"round_trip", &THREE_SLOTS, NULL},
     {"views", &THREE_SLOTS, NULL},

@@ -400,6 +400,28 @@ static void null_is_freed(void **state) {
     cpr_intervals_free(NULL);
 }
 
+static void all_ranks_at_once(void **state) {
+    (void)state;
+    static const int64_t boundaries[] = {0, 4, 16};
+    /* Of a rank that there is not: nobody's rank is looked at. */
+    cpr_route_request request = request_of(boundaries, 3, (cpr_geometry){2, 7}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+    cpr_route_group *group;
+    assert_int_equal(cpr_route_group_build(&request, NULL, &group, NULL), CPR_OK);
+    assert_int_equal(group->size, 2);
+    for (int64_t rank = 0; rank < 2; rank++) {
+        cpr_route *alone = route_of(boundaries, 3, (cpr_geometry){2, rank}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+        assert_true(cpr_route_equal(group->routes[rank], alone));
+        cpr_route_free(alone);
+    }
+    cpr_route_group_free(group);
+
+    cpr_route_group *untouched = group = &(cpr_route_group){0};
+    request.rows = 17;
+    assert_int_equal(cpr_route_group_build(&request, NULL, &group, NULL), CPR_TOTAL_MISMATCH);
+    assert_ptr_equal(group, untouched);
+    cpr_route_group_free(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(routes_worked_out_by_hand),
@@ -411,6 +433,7 @@ int main(void) {
         cmocka_unit_test(the_oracles_take_their_limit_and_no_more),
         cmocka_unit_test(intervals_worked_out_by_hand),
         cmocka_unit_test(empty_layouts_and_a_lone_rank),
+        cmocka_unit_test(all_ranks_at_once),
         cmocka_unit_test(null_is_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

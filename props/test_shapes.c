@@ -462,6 +462,15 @@ static void ranks_of_two_batches_are_found(void **state) {
     cpr_digests_check(divergent, 2, &error);
     expect_error(&error, CPR_DIVERGENT_METADATA, 1, (int64_t)divergent[1], (int64_t)divergent[0]);
     assert_int_equal(cpr_digests_check(refused, 2, NULL), CPR_DIVERGENT_METADATA);
+    const uint64_t all_refused[] = {cpr_route_digest(NULL), cpr_route_digest(NULL)};
+    for (int64_t count = 1; count <= 2; count++) {
+        cpr_digests_check(all_refused, count, &error);
+        expect_error(&error, CPR_DIVERGENT_METADATA, 0, 0, 0);
+    }
+    for (int64_t count = 0; count >= -1; count--) {
+        cpr_digests_check(agreeing, count, &error);
+        expect_error(&error, CPR_BAD_CP_SIZE, -1, count, 1);
+    }
     cpr_route_free(a);
     cpr_route_free(b);
     cpr_route_free(c);

@@ -283,7 +283,7 @@ void command_help(const command *c, FILE *out) {
     help_on("help", NULL, "this text", out);
     if (c->details)
         fprintf(out, "\n%s\n", c->details);
-    fprintf(out, "\nExit status: 0 good, 1 refused or something found, 2 wrong use.\n");
+    fprintf(out, "\nExit status: 0 good, 1 refused or something found, 2 wrong use, 130 interrupted.\n");
 }
 
 static size_t long_options(const command *c, struct option *options) {

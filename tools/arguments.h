@@ -11,7 +11,8 @@
 #include "text/text_shape_line.h"
 #include <stdio.h>
 
-enum exit_code { EXIT_GOOD = 0, EXIT_FINDINGS = 1, EXIT_WRONG_USE = 2 };
+/* Interrupted: before anything was found; 128 and the number of SIGINT, whichever signal it was. */
+enum exit_code { EXIT_GOOD = 0, EXIT_FINDINGS = 1, EXIT_WRONG_USE = 2, EXIT_INTERRUPTED = 130 };
 
 typedef cpr_status builder_fn(const cpr_route_request *request, const cpr_allocator *allocator,
                               cpr_route **route, cpr_error *error);
@@ -43,7 +44,7 @@ typedef struct arguments {
     offsets order, real;
 
     const law *law;
-    const char *out;
+    const char *out, *dictionaries;
     bool *laws; /* by their numbers, for subcommands that take several; NULL: all */
     double seconds;
     uint64_t cases, seed;

@@ -2,10 +2,10 @@
 /* cproute check: random or exhaustive cases against every law. */
 #include "arguments.h"
 #include "findings.h"
+#include "interruption.h"
 #include "kit/runner.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,20 +42,12 @@ static const option_spec *const options[] = {
     &option_laws,       &option_seconds, &option_cases,    &option_seed,
     &option_exhaustive, &option_list,    &option_findings, NULL};
 
-/* Set by a signal, which has no other way to speak. */
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
-
 static bool progress(void *context, const law *l, uint64_t cases, uint64_t applicable, double seconds) {
     const bool *live = context;
     if (*live)
         fprintf(stderr, "\r%-14s %12" PRIu64 " cases %12" PRIu64 " applicable %10.0f cases/s ", l->id, cases,
                 applicable, seconds > 0 ? (double)cases / seconds : 0.0);
-    return !interrupted;
+    return !interrupted();
 }
 
 static void tell_result(const law *l, const char *source, const run_report *report, bool live) {
@@ -102,7 +94,7 @@ static bool check_exhaustively(const arguments *a, const law *l, double seconds,
     if (l->family != &route_family)
         return true;
     return check_law(a, l, "legal", &legal, cases) &&
-           (interrupted || check_law(a, l, "wrong", &wrong, cases));
+           (interrupted() || check_law(a, l, "wrong", &wrong, cases));
 }
 
 static bool is_chosen(const arguments *a, size_t number) {
@@ -121,7 +113,7 @@ static int check_laws(const arguments *a) {
     double seconds = a->seconds > 0 || a->cases || a->exhaustive ? a->seconds : DEFAULT_SECONDS;
     uint64_t cases = 0;
     fprintf(stderr, "seed %" PRIu64 "\n", a->seed);
-    for (size_t i = 0; i < law_count && !interrupted; i++) {
+    for (size_t i = 0; i < law_count && !interrupted(); i++) {
         run_options how = {.seed = a->seed, .cases = a->cases, .seconds = seconds / (double)chosen};
         if (!is_chosen(a, i))
             continue;
@@ -130,8 +122,8 @@ static int check_laws(const arguments *a) {
         broken += !holds;
     }
     printf("%s%zu laws, %" PRIu64 " cases, %zu laws broken, seed %" PRIu64 "\n",
-           interrupted ? "interrupted: " : "", chosen, cases, broken, a->seed);
-    return finish_output(broken ? EXIT_FINDINGS : EXIT_GOOD);
+           interrupted() ? "interrupted: " : "", chosen, cases, broken, a->seed);
+    return finish_output(broken ? EXIT_FINDINGS : (interrupted() ? EXIT_INTERRUPTED : EXIT_GOOD));
 }
 
 static int list_laws(void) {
@@ -151,8 +143,7 @@ static int check_run(arguments *a) {
         return list_laws();
     if (!a->seed_given && !a->exhaustive)
         a->seed = fresh_seed();
-    struct sigaction action = {.sa_handler = interrupt};
-    sigaction(SIGINT, &action, NULL);
+    interruption_watch();
     return check_laws(a);
 }
 

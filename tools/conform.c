@@ -4,12 +4,14 @@
 #include "conform_report.h"
 #include "conform_shrink.h"
 #include "files.h"
+#include "interruption.h"
 #include "kit/choice.h"
+#include "printable.h"
+#include "progress.h"
 #include "text/text_outcome.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,14 +73,6 @@ static const option_spec *const options[] = {&option_cases, &option_random,     
                                              &option_known, &option_update,     &option_timeout,
                                              &option_junit, &option_found_json, NULL};
 
-/* Set by a signal, which has no other way to speak. */
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
-
 typedef struct conformance {
     const arguments *a;
     talk t;
@@ -87,7 +81,31 @@ typedef struct conformance {
     route_case *c;
     cache_case *script;
     bool going, mistaken;
+    const char *stage;
+    progress_line progress;
 } conformance;
+
+/* Asked by whoever waits for an answer. */
+static bool goes_on(void *context) {
+    conformance *f = context;
+    const double silent = seconds_now() - f->t.p.heard;
+    char waiting[40] = "";
+    if (interrupted())
+        return false;
+    if (!progress_due(&f->progress))
+        return true;
+    if (silent > 1)
+        snprintf(waiting, sizeof waiting, ", no answer for %.0f s", silent);
+    progress_tell(&f->progress, "%s: %zu questions, %zu kinds of differences%s", f->stage, f->t.questions,
+                  f->t.group_count, waiting);
+    return true;
+}
+
+/* What is known to be lost does not keep the rest from being asked; nor what is about to be known. */
+static bool accepts(void *context, const char *signature) {
+    const conformance *f = context;
+    return f->a->update_known || known_accepts(&f->k, signature);
+}
 
 /*------------------------------------------------------------------------------
  * Cases
@@ -104,7 +122,7 @@ static void expect_of_engine(route_case *c) {
 }
 
 static bool ask(conformance *f, question_op op, const origin *from) {
-    f->going = f->going && !interrupted && talk_ask(&f->t, op, f->c, from);
+    f->going = f->going && talk_ask(&f->t, op, f->c, from);
     return f->going;
 }
 
@@ -128,7 +146,7 @@ static void ask_shapes(conformance *f, const origin *from) {
         f->c->salt = f->counts.corpus_cases * UINT64_C(1000003) + (uint64_t)f->c->geometry.cp_rank;
     for (question_op op = ASK_FLAT; op < ASK_OUTCOME && f->going; op++) {
         shape_case *c = f->t.h.ops[op] ? shape_case_of_route(op, f->c) : NULL;
-        f->going = !interrupted && (!c || talk_ask(&f->t, op, c, from));
+        f->going = !c || talk_ask(&f->t, op, c, from);
         free(c);
     }
     f->c->salt = salt;
@@ -143,7 +161,7 @@ static void ask_case(conformance *f, const origin *from, bool exchange) {
 }
 
 static void ask_text(conformance *f, question_op op, const text_case *c, int64_t rank, const origin *from) {
-    f->going = f->going && !interrupted && talk_ask_text(&f->t, op, c, rank, from);
+    f->going = f->going && talk_ask_text(&f->t, op, c, rank, from);
 }
 
 /* A shape that the case is about by its own words. */
@@ -186,8 +204,9 @@ static bool ask_text_case(void *context, const text_entry *entry) {
     const char *slash = strrchr(entry->file, '/');
     origin from = {.corpus = true};
     snprintf(from.name, sizeof from.name, "%.60s:%.90s", slash ? slash + 1 : entry->file, entry->c->id);
+    make_printable(from.name);
     if (entry->c->cache) {
-        f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, entry->c->cache, &from);
+        f->going = f->going && talk_ask(&f->t, ASK_CACHE, entry->c->cache, &from);
         f->counts.corpus_cases++;
         return f->going;
     }
@@ -224,7 +243,7 @@ static void ask_script(conformance *f, uint64_t state, const origin *from) {
         if (hello_allows_script(&f->t.h, f->script))
             break;
     }
-    f->going = f->going && !interrupted && talk_ask(&f->t, ASK_CACHE, f->script, from);
+    f->going = f->going && talk_ask(&f->t, ASK_CACHE, f->script, from);
 }
 
 /* Cases that the other side is not asked are drawn again: most implementations know two layouts of five. */
@@ -251,16 +270,28 @@ static void ask_random(conformance *f) {
     }
 }
 
-static void ask_all(conformance *f) {
-    f->going = known_ask(&f->k, &f->t);
-    if (f->a->cases_path && f->going && !files_visit(f->a->cases_path, ask_file, f)) {
+static void ask_corpus(conformance *f) {
+    if (!files_visit(f->a->cases_path, ask_file, f)) {
         fprintf(stderr, "cproute conform: %s: %s\n", f->a->cases_path, strerror(errno));
         f->mistaken = true;
     }
+    if (f->going && !f->mistaken && f->counts.corpus_cases + f->counts.skipped_cases == 0) {
+        fprintf(stderr, "cproute conform: --cases: %s: there is no case in it\n", f->a->cases_path);
+        f->mistaken = true;
+    }
+    f->going = f->going && !f->mistaken;
+}
+
+static void ask_all(conformance *f) {
+    f->stage = "known cases";
+    f->going = known_ask(&f->k, &f->t);
+    f->stage = "corpus";
+    if (f->a->cases_path && f->going)
+        ask_corpus(f);
+    f->stage = "random cases";
     if (f->going)
         ask_random(f);
-    if (!interrupted)
-        talk_settle(&f->t);
+    talk_settle(&f->t);
 }
 
 /*------------------------------------------------------------------------------
@@ -275,13 +306,38 @@ static void shrink_all(conformance *f) {
         left += known_entry(&f->k, &f->t.groups[i]) == NULL;
     /* Asking again may find other differences, which are none of these cases. */
     const size_t groups = f->t.group_count;
-    for (size_t i = 0; i < groups && !interrupted; i++) {
+    f->stage = "making cases small";
+    talk_resume(&f->t);
+    for (size_t i = 0; i < groups && !talk_is_over(&f->t); i++) {
         group *g = &f->t.groups[i];
         group_repeat(&f->t, i);
         if (known_entry(&f->k, g))
             continue;
         group_shrink(&f->t, g, (deadline - seconds_now()) / (double)left--);
     }
+}
+
+static size_t judged(const talk *t) {
+    size_t answers = 0;
+    for (size_t op = 0; op < QUESTION_OPS; op++)
+        answers += t->judged[op];
+    return answers;
+}
+
+/* Why what was found is no measure of what is known, NULL: it is one. */
+static const char *incomplete(const conformance *f) {
+    if (f->counts.interrupted)
+        return "it was interrupted";
+    if (f->t.h.skipped[0])
+        return "it was skipped";
+    if (f->mistaken)
+        return "not all cases could be read";
+    if (!judged(&f->t))
+        return "nothing was judged";
+    for (size_t i = 0; i < f->t.group_count; i++)
+        if (talk_ended_by(f->t.groups[i].signature))
+            return "not everything was asked";
+    return NULL;
 }
 
 static void count_all(conformance *f) {
@@ -291,36 +347,59 @@ static void count_all(conformance *f) {
         f->counts.fresh += !accepted;
     }
     f->counts.not_met = known_not_met(&f->k, &f->t);
-    f->counts.interrupted = interrupted != 0;
+    f->counts.interrupted = interrupted();
     f->counts.seed = f->a->seed;
+    f->counts.incomplete = incomplete(f);
 }
 
-static int write_files(const conformance *f) {
-    const arguments *a = f->a;
-    int code = EXIT_GOOD;
-    if (a->junit_path && !report_junit(&f->t, &f->k, &f->counts, a->junit_path)) {
-        fprintf(stderr, "cproute conform: cannot write %s: %s\n", a->junit_path, strerror(errno));
-        code = EXIT_WRONG_USE;
-    }
-    if (a->update_known && !f->counts.interrupted && !known_write(&f->k, &f->t, a->known_path)) {
-        fprintf(stderr, "cproute conform: cannot write %s: %s\n", a->known_path, strerror(errno));
-        code = EXIT_WRONG_USE;
-    }
-    return code;
+static bool write_junit(const conformance *f) {
+    const char *path = f->a->junit_path;
+    if (!path || report_junit(&f->t, &f->k, &f->counts, path))
+        return true;
+    fprintf(stderr, "cproute conform: cannot write %s: %s\n", path, strerror(errno));
+    return false;
 }
 
+static bool write_known(const conformance *f) {
+    const char *path = f->a->known_path, *reason = f->counts.incomplete;
+    if (!f->a->update_known)
+        return true;
+    if (reason)
+        fprintf(stderr, "cproute conform: %s stays as it was: %s\n", path, reason);
+    else if (!known_write(&f->k, &f->t, path))
+        fprintf(stderr, "cproute conform: cannot write %s: %s\n", path, strerror(errno));
+    else
+        return true;
+    return false;
+}
+
+/* An interrupted run, and one that judged nothing, found nothing to be good. */
 static int tell(conformance *f) {
     count_all(f);
+    progress_end(&f->progress);
     (f->a->json ? report_json : report_text)(&f->t, &f->k, &f->counts);
-    const int code = write_files(f);
-    if (code || f->mistaken)
+    const bool junit_written = write_junit(f), known_written = write_known(f);
+    const bool accepted = f->a->update_known && known_written;
+    if (!junit_written || f->mistaken)
         return EXIT_WRONG_USE;
-    return f->counts.fresh && !f->a->update_known ? EXIT_FINDINGS : EXIT_GOOD;
+    if (f->counts.fresh && !accepted)
+        return EXIT_FINDINGS;
+    if (f->counts.interrupted)
+        return EXIT_INTERRUPTED;
+    if (!judged(&f->t) && !f->t.h.skipped[0]) {
+        fprintf(stderr,
+                "cproute conform: nothing was judged: no question was asked that it has an answer for\n");
+        return EXIT_WRONG_USE;
+    }
+    return known_written ? EXIT_GOOD : EXIT_WRONG_USE;
 }
 
 static int converse(conformance *f, char *const *words) {
     const double timeout = f->a->seconds > 0 ? f->a->seconds : DEFAULT_TIMEOUT_S;
-    const bool open = talk_open(&f->t, words, timeout);
+    const talk_callbacks callbacks = {.go_on = goes_on, .accepts = accepts, .context = f};
+    f->stage = "no hello yet";
+    progress_begin(&f->progress);
+    const bool open = talk_open(&f->t, words, timeout, &callbacks);
     if (!open && errno) {
         fprintf(stderr, "cproute conform: cannot run %s: %s\n", words[0], strerror(errno));
         return EXIT_WRONG_USE;
@@ -328,8 +407,7 @@ static int converse(conformance *f, char *const *words) {
     if (open && !f->t.h.skipped[0]) {
         ask_all(f);
         shrink_all(f);
-        if (!interrupted)
-            talk_close(&f->t);
+        talk_close(&f->t);
     }
     return tell(f);
 }
@@ -351,23 +429,42 @@ static int conform(arguments *a) {
     return finish_output(code);
 }
 
-static int conform_run(arguments *a) {
+/* Before all the work. */
+static int check_outputs(const arguments *a) {
+    const char *const names[] = {"junit", "known"}, *const paths[] = {a->junit_path,
+                                                                      a->update_known ? a->known_path : NULL};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i] && !file_may_be_written(paths[i]))
+            return wrong_use(&conform_command, "--%s: cannot write %s: %s", names[i], paths[i],
+                             strerror(errno));
+    return EXIT_GOOD;
+}
+
+static int choose_cases(arguments *a) {
     struct stat info;
-    if (!a->operand_count)
-        return wrong_use(&conform_command, "a command is missing");
-    if (a->update_known && !a->known_path)
-        return wrong_use(&conform_command, "--update-known needs --known");
     if (a->cases_path && stat(a->cases_path, &info))
         return wrong_use(&conform_command, "--cases: %s: %s", a->cases_path, strerror(errno));
     if (!a->cases_path && !stat(CORPUS_FOLDER, &info))
         a->cases_path = CORPUS_FOLDER;
+    if (!a->cases_path)
+        fprintf(stderr,
+                "cproute conform: there is no %s here, so random cases are all: --cases names the corpus\n",
+                CORPUS_FOLDER);
+    return EXIT_GOOD;
+}
+
+static int conform_run(arguments *a) {
+    if (!a->operand_count)
+        return wrong_use(&conform_command, "a command is missing");
+    if (a->update_known && !a->known_path)
+        return wrong_use(&conform_command, "--update-known needs --known");
+    if (choose_cases(a) || check_outputs(a))
+        return EXIT_WRONG_USE;
     if (!a->random_given)
         a->cases = DEFAULT_RANDOM;
     if (!a->seed_given)
         a->seed = fresh_seed();
-    struct sigaction action = {.sa_handler = interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    interruption_watch();
     return conform(a);
 }
 
@@ -379,7 +476,8 @@ const command conform_command = {
                "input by one; docs/your-implementation.md tells what they look like, and\n"
                "tools/adapters has examples. Answers are compared with those of this library,\n"
                "grouped by what is wrong, and the simplest case of each group is shrunk.\n"
-               "Exit status 1: a difference that --known does not hold.",
+               "Exit status 1: a difference that --known does not hold; 2 also where nothing was\n"
+               "judged. Ctrl-C ends early and tells what was found.",
     .options = options,
     .run = conform_run,
 };

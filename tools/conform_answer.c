@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong about an answer, by comparing meanings: a list 0, 1, 2, ... and null are the same rows. */
 #include "conform_question.h"
+#include "printable.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -99,6 +101,30 @@ static bool same_rows(const judge *j, const char *field, const json_t *got, cons
  * Errors
  *----------------------------------------------------------------------------*/
 
+/* One of ours, or an exception by its name. Whoever makes up others must not make a class of differences of each. */
+static bool is_kind(const char *kind) {
+    static const char exception[] = "exception:";
+    cpr_status status;
+    if (cpr_status_from_name(kind, &status))
+        return true;
+    if (strncmp(kind, exception, sizeof exception - 1) != 0)
+        return false;
+    size_t i = sizeof exception - 1;
+    while (isalpha((unsigned char)kind[i]) || kind[i] == '_' || kind[i] == '.')
+        i++;
+    return !kind[i];
+}
+
+static const char *kind_of(const judge *j) {
+    const char *kind = text_of(j->got, "error");
+    if (!*kind)
+        return "an error without a kind";
+    if (is_kind(kind))
+        return kind;
+    tell(j, "error: '%.80s'", kind);
+    return "an error of a kind that is none";
+}
+
 static judgement judge_error_details(const judge *j) {
     static const char *const fields[] = {"index", "got", "want"};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -113,11 +139,14 @@ static judgement judge_error_details(const judge *j) {
 }
 
 static judgement judge_error(const judge *j) {
-    const char *got = text_of(j->got, "error"), *want = text_of(j->want, "error");
+    const json_t *rank = json_object_get(j->got, "rank"), *asked = json_object_get(j->want, "rank");
+    const char *want = text_of(j->want, "error");
+    if (rank && asked && !json_equal(rank, asked))
+        return wrong(j, "a refusal with another rank");
     if (j->h->errors == ERRORS_ANY)
         return ANSWER_RIGHT;
-    if (strcmp(got, want) != 0)
-        return wrong(j, "%s is refused as %.40s", want, *got ? got : "an error without a kind");
+    if (strcmp(text_of(j->got, "error"), want) != 0)
+        return wrong(j, "%s is refused as %.40s", want, kind_of(j));
     /* Fingerprints are everybody's own. */
     const bool of_fingerprints = !strcmp(want, "divergent_metadata");
     return j->h->errors == ERRORS_KIND || of_fingerprints ? ANSWER_RIGHT : judge_error_details(j);
@@ -176,7 +205,13 @@ static judgement judge_route(const judge *j) {
 }
 
 static judgement judge_layout(const judge *j) {
-    const json_t *got = json_object_get(j->got, "tokens");
+    const json_t *got = json_object_get(j->got, "tokens"), *rank = json_object_get(j->got, "rank");
+    if (!json_is_integer(rank))
+        return malformed(j, "rank");
+    if (!json_equal(rank, json_object_get(j->want, "rank"))) {
+        tell(j, "rank: got %" JSON_INTEGER_FORMAT, json_integer_value(rank));
+        return wrong_field(j, "rank");
+    }
     if (!json_is_array(got))
         return malformed(j, "tokens");
     if (same_numbers(j, "tokens", got, json_object_get(j->want, "tokens")))
@@ -238,6 +273,14 @@ static judgement judge_members(const judge *j) {
     return result;
 }
 
+static bool is_step_answer(const char *answer) {
+    static const char *const answers[] = {"hit", "miss", "ok", "nothing"};
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (!strcmp(answer, answers[i]))
+            return true;
+    return !strncmp(answer, "error:", 6) && is_kind(answer + 6);
+}
+
 /* What a step of a script was answered, as a class of differences. */
 static judgement wrong_step(const judge *j, size_t step, const char *got, const char *want) {
     tell(j, "answer %zu: got %.60s, want %.60s", step, got, want);
@@ -247,7 +290,7 @@ static judgement wrong_step(const judge *j, size_t step, const char *got, const 
         return wrong(j, "a hit on what is refused as %s", want + 6);
     if (!strcmp(got, "miss") && !strcmp(want, "hit"))
         return wrong(j, "a needless build");
-    return wrong(j, "%.40s instead of %.40s", got, want);
+    return wrong(j, "%s instead of %.40s", is_step_answer(got) ? got : "an answer that is none", want);
 }
 
 static judgement judge_script(const judge *j) {
@@ -297,10 +340,35 @@ static judgement judge_objects(const judge *j) {
     if (refused && must_refuse)
         return judge_error(j);
     if (refused)
-        return wrong(j, "what is legal is refused as %.40s", text_of(j->got, "error"));
+        return wrong(j, "what is legal is refused as %.40s", kind_of(j));
     if (must_refuse)
         return wrong(j, "%s is accepted", text_of(j->want, "error"));
     return judge_answer(j);
+}
+
+/* A line of JSON that is beyond what is read here. The next line answers the next question all the same. */
+static const char *beyond_reading(const json_error_t *error) {
+    switch (json_error_code(error)) {
+    case json_error_numeric_overflow:
+        return "an answer with a number beyond 64 bits";
+    case json_error_duplicate_key:
+        return "an answer with a member that is there twice";
+    case json_error_stack_overflow:
+        return "an answer that is nested too deep";
+    default:
+        return NULL;
+    }
+}
+
+static judgement judge_unread(const judge *j, const json_error_t *error, const char *line, size_t length) {
+    const char *beyond = beyond_reading(error);
+    if (beyond) {
+        tell(j, "%s", error->text);
+        return wrong(j, "%s", beyond);
+    }
+    tell(j, "%s: %.*s", error->text, (int)(length < 80 ? length : 80), line);
+    wrong(j, "an answer that is not JSON");
+    return ANSWER_NONE;
 }
 
 judgement answer_judge(const question *q, const hello *h, const char *line, size_t length, difference *d) {
@@ -309,16 +377,15 @@ judgement answer_judge(const question *q, const hello *h, const char *line, size
         return ANSWER_RIGHT;
     json_error_t error;
     judge j = {.q = q, .h = h, .d = d};
-    j.got = json_loadb(line, length, JSON_DECODE_ANY, &error);
-    if (!j.got) {
-        snprintf(d->signature, sizeof d->signature, "%s: an answer that is not JSON",
-                 question_op_names[q->op]);
-        snprintf(d->details, sizeof d->details, "%s: %.*s", error.text, (int)(length < 80 ? length : 80),
-                 line);
-        return ANSWER_NONE;
-    }
-    j.want = json_loadb(q->want, q->want_length, 0, NULL);
-    const judgement result = j.want ? judge_objects(&j) : ANSWER_RIGHT;
+    j.got = json_loadb(line, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    j.want = j.got ? json_loadb(q->want, q->want_length, 0, NULL) : NULL;
+    judgement result = ANSWER_RIGHT;
+    if (!j.got)
+        result = judge_unread(&j, &error, line, length);
+    else if (j.want)
+        result = judge_objects(&j);
+    make_printable(d->signature);
+    make_printable(d->details);
     json_decref(j.got);
     json_decref(j.want);
     return result;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_hello.h"
+#include "printable.h"
 #include "text/mistake.h"
 
 #include <jansson.h>
@@ -49,6 +50,8 @@ static bool take_ops(const reader *r, json_t *list) {
     named_flag flags[QUESTION_OPS];
     for (size_t i = 0; i < QUESTION_OPS; i++)
         flags[i] = (named_flag){question_op_names[i], &r->h->ops[i]};
+    if (!json_array_size(list) && !r->h->skipped[0])
+        return mistaken(&r->mistake, "ops: there is nothing that it can be asked, and no reason in skipped");
     return take_names(r, "ops", list, flags, QUESTION_OPS);
 }
 
@@ -110,9 +113,7 @@ static bool take_errors(const reader *r, const char *text) {
 /* Names come from anybody, and are printed. */
 static void take_text(char *to, size_t size, const char *text) {
     snprintf(to, size, "%s", text);
-    for (; *to; to++)
-        if ((unsigned char)*to < ' ' || *to == 0x7f)
-            *to = '?';
+    make_printable(to);
 }
 
 static bool take_hello(const reader *r, json_t *object) {
@@ -127,6 +128,8 @@ static bool take_hello(const reader *r, json_t *object) {
         return mistaken(&r->mistake, "%s", error.text);
     take_text(r->h->name, sizeof r->h->name, name);
     take_text(r->h->skipped, sizeof r->h->skipped, skipped);
+    if (max_tokens < 0 || max_cp_size < 1)
+        return mistaken(&r->mistake, "max_tokens is at least 0, max_cp_size at least 1");
     r->h->max_tokens = max_tokens;
     r->h->max_cp_size = max_cp_size;
     return take_ops(r, ops) && take_layouts(r, layouts) && take_routes(r, routes) &&

@@ -1,64 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_known.h"
+#include "files.h"
+#include "text/mistake.h"
 #include "text/text_case.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*------------------------------------------------------------------------------
  * Reading
- *----------------------------------------------------------------------------*/
-
-static bool take_entry(known *k, const char *path, int number, const char *line, size_t length, char *mistake,
-                       size_t size) {
-    json_error_t error;
-    json_t *entry = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
-    const char *signature = json_string_value(json_object_get(entry, "difference"));
-    const bool taken = signature && !json_object_get(k->entries, signature) &&
-                       !json_object_set(k->entries, signature, entry);
-    if (!taken)
-        snprintf(mistake, size, "%s:%d: %s", path, number,
-                 !entry ? error.text : (signature ? "a difference that is there twice" : "no difference"));
-    json_decref(entry);
-    return taken;
-}
-
-static bool read_lines(known *k, FILE *file, const char *path, char *mistake, size_t size) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    bool good = true;
-    for (int number = 1; good && (length = getline(&line, &capacity, file)) >= 0; number++)
-        good = strspn(line, " \t\r\n") == (size_t)length ||
-               take_entry(k, path, number, line, (size_t)length, mistake, size);
-    if (good && ferror(file))
-        snprintf(mistake, size, "cannot read %s", path);
-    good = good && !ferror(file);
-    free(line);
-    return good;
-}
-
-bool known_read(known *k, const char *path, char *mistake, size_t size) {
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    k->entries = json_object();
-    if (path && !file && errno != ENOENT) {
-        snprintf(mistake, size, "cannot open %s: %s", path, strerror(errno));
-        return false;
-    }
-    if (!file)
-        return true;
-    const bool good = read_lines(k, file, path, mistake, size);
-    fclose(file);
-    return good;
-}
-
-void known_free(known *k) {
-    json_decref(k->entries);
-}
-
-/*------------------------------------------------------------------------------
- * Asking
  *----------------------------------------------------------------------------*/
 
 static bool op_named(const char *name, question_op *op) {
@@ -70,6 +22,158 @@ static bool op_named(const char *name, question_op *op) {
     }
     return false;
 }
+
+/* What lines hold; "is" and "answers" come with those that --json prints. */
+typedef struct member {
+    const char *name;
+    bool (*fits)(const json_t *value);
+    const char *wanted;
+} member;
+
+static bool is_text(const json_t *value) {
+    return json_is_string(value);
+}
+
+static bool is_object(const json_t *value) {
+    return json_is_object(value);
+}
+
+static bool is_flag(const json_t *value) {
+    return json_is_boolean(value);
+}
+
+static bool is_anything(const json_t *value) {
+    return value != NULL;
+}
+
+static bool is_list_of_texts(const json_t *value) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(value, i, item) {
+        if (!json_is_string(item))
+            return false;
+    }
+    return json_is_array(value);
+}
+
+static bool names_op(const json_t *value) {
+    question_op op;
+    return op_named(json_string_value(value), &op);
+}
+
+static const member members[] = {
+    {"difference", is_text, "a text"},
+    {"op", names_op, "the name of a question"},
+    {"cases", is_list_of_texts, "a list of names"},
+    {"case", is_object, "a text case"},
+    {"unstable", is_flag, "true or false"},
+    {"note", is_text, "a text"},
+    {"details", is_text, "a text"},
+    {"want", is_anything, ""},
+    {"got", is_anything, ""},
+    {"is", is_text, "a text"},
+    {"answers", is_anything, ""},
+};
+
+static bool member_fits(const mistake_place *m, const char *name, const json_t *value) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (strcmp(name, members[i].name) != 0)
+            continue;
+        return members[i].fits(value) || mistaken(m, "%s: %s is wanted", name, members[i].wanted);
+    }
+    return mistaken(m, "'%.40s' is no member of a known difference", name);
+}
+
+/* Its case is asked, so it must be one. */
+static bool case_fits(const mistake_place *m, const json_t *entry) {
+    char mistake[256];
+    text_case parsed;
+    const json_t *object = json_object_get(entry, "case");
+    if (!object)
+        return true;
+    if (!json_object_get(entry, "op"))
+        return mistaken(m, "a case, but no op that it is asked as");
+    char *text = json_dumps(object, JSON_COMPACT);
+    const bool good = text && text_case_parse(&parsed, text, strlen(text), mistake, sizeof mistake);
+    free(text);
+    if (!good)
+        return mistaken(m, "case: %s", text ? mistake : "out of memory");
+    text_case_free(&parsed);
+    return true;
+}
+
+static bool entry_fits(const mistake_place *m, json_t *entry) {
+    const char *name;
+    json_t *value;
+    const char *signature = json_string_value(json_object_get(entry, "difference"));
+    if (!signature)
+        return mistaken(m, "no difference");
+    if (talk_ended_by(signature))
+        return mistaken(m, "'%.80s' cannot be accepted, as nothing is asked after it: take the line out",
+                        signature);
+    json_object_foreach(entry, name, value) {
+        if (!member_fits(m, name, value))
+            return false;
+    }
+    return case_fits(m, entry);
+}
+
+static bool take_entry(known *k, const mistake_place *m, const char *line, size_t length) {
+    json_error_t error;
+    json_t *entry = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
+    if (!entry)
+        return mistaken(m, "%s", error.text);
+    const char *signature = json_string_value(json_object_get(entry, "difference"));
+    bool taken = entry_fits(m, entry);
+    if (taken && json_object_get(k->entries, signature))
+        taken = mistaken(m, "a difference that is there twice");
+    if (taken)
+        json_object_set(k->entries, signature, entry);
+    json_decref(entry);
+    return taken;
+}
+
+static bool take_lines(known *k, const char *text, size_t length, const char *path, const mistake_place *m) {
+    const char *end = text + length;
+    for (int number = 1; text < end; number++) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const size_t line = (size_t)((newline ? newline : end) - text);
+        char mistake[400];
+        const mistake_place where = {mistake, sizeof mistake};
+        size_t blank = 0;
+        while (blank < line && strchr(" \t\r", text[blank]) && text[blank])
+            blank++;
+        if (blank < line && !take_entry(k, &where, text, line))
+            return mistaken(m, "%s:%d: %s", path, number, mistake);
+        text += line + (newline != NULL);
+    }
+    return true;
+}
+
+bool known_read(known *k, const char *path, char *mistake, size_t size) {
+    struct stat info;
+    size_t length;
+    const mistake_place m = {mistake, size};
+    k->entries = json_object();
+    if (!path)
+        return true;
+    if (stat(path, &info))
+        return errno == ENOENT || mistaken(&m, "cannot open %s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
+        return mistaken(&m, "%s: a file is wanted", path);
+    char *text = read_whole(path, &length, mistake, size);
+    const bool good = text && take_lines(k, text, length, path, &m);
+    free(text);
+    return good;
+}
+
+void known_free(known *k) {
+    json_decref(k->entries);
+}
+
+/*------------------------------------------------------------------------------
+ * Asking
+ *----------------------------------------------------------------------------*/
 
 /* Ranks of a text are those of context parallelism; it may be any TP rank that a group of both differs about. */
 static bool ask_group(talk *t, question_op op, const text_case *c, const origin *from) {
@@ -125,18 +229,26 @@ static bool is_unstable(const json_t *entry) {
     return json_is_true(json_object_get(entry, "unstable"));
 }
 
-json_t *known_entry(const known *k, const group *g) {
+static json_t *entry_named(const known *k, const char *signature) {
     const char *name;
-    json_t *entry, *found = json_object_get(k->entries, g->signature);
+    json_t *entry, *found = json_object_get(k->entries, signature);
     json_object_foreach(k->entries, name, entry) {
-        if (is_unstable(entry) && family_has(name, g->signature))
+        if (is_unstable(entry) && family_has(name, signature))
             found = entry;
     }
     return found;
 }
 
+json_t *known_entry(const known *k, const group *g) {
+    return entry_named(k, g->signature);
+}
+
+bool known_accepts(const known *k, const char *signature) {
+    return entry_named(k, signature) != NULL;
+}
+
 bool known_has(const known *k, const group *g) {
-    return known_entry(k, g) && !known_lacks(k, g);
+    return !talk_ended_by(g->signature) && known_entry(k, g) && !known_lacks(k, g);
 }
 
 static bool has_text(const json_t *list, const char *text) {
@@ -294,12 +406,13 @@ static bool write_entries(json_t *entries, FILE *file) {
     return good;
 }
 
+static bool write_known(FILE *file, void *entries) {
+    return write_entries(entries, file);
+}
+
 bool known_write(const known *k, const talk *t, const char *path) {
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return false;
     json_t *entries = entries_to_write(k, t);
-    const bool good = write_entries(entries, file);
+    const bool good = file_replace(path, write_known, entries);
     json_decref(entries);
-    return !fclose(file) && good;
+    return good;
 }

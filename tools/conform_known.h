@@ -28,6 +28,9 @@ bool known_ask(const known *k, talk *t);
 /* What is known about such a difference, NULL: nothing. */
 json_t *known_entry(const known *k, const group *g);
 
+/* Is there anything known by that signature? */
+bool known_accepts(const known *k, const char *signature);
+
 bool known_has(const known *k, const group *g);
 
 /* The first case of the corpus that makes a difference new although its signature is known, or NULL. */
@@ -36,7 +39,7 @@ const char *known_lacks(const known *k, const group *g);
 /* How many signatures were not met. */
 size_t known_not_met(const known *k, const talk *t);
 
-/* Writes all groups, with the notes of people. False with errno. */
+/* Writes all groups, with the notes of people, in one piece. False with errno. */
 bool known_write(const known *k, const talk *t, const char *path);
 
 /* A group's case as a text case, NULL if it has none. The caller's to free. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_peer.h"
 #include "kit/isolate.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double GRACE_S = 2; /* to end after its output has ended */
+const char PEER_HANGS[] = "no answer in time", PEER_SAYS_MORE[] = "an answer that nobody asked for";
+static const char STOPPED[] = "not waited for";
+static const double GRACE_S = 2;        /* to end after its output has ended */
+static const double LISTENING_S = 0.05; /* at a time, before it is asked whether to go on */
 
-double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+bool peer_goes_on(peer *p) {
+    p->stopped = p->stopped || (p->go_on && !p->go_on(p->context));
+    return !p->stopped;
 }
 
 /*------------------------------------------------------------------------------
@@ -105,6 +108,7 @@ static void forget(peer *p) {
     p->arrived.taken = p->arrived.filled = 0;
     p->searched = p->said_length = 0;
     p->loss = NULL;
+    p->heard = seconds_now();
     p->details[0] = '\0';
 }
 
@@ -182,8 +186,10 @@ static const char *last_words(peer *p) {
 }
 
 static void hear(peer *p);
+static bool receive_some(peer *p);
 
-/* Waits for the end of the process; false if it is still there when the time is over. */
+/* Waits for the end of the process; false if it is still there when the time is over. What it writes is read, or it may
+ * wait for somebody to read. */
 static bool wait_until(peer *p, double deadline, int *status) {
     for (;;) {
         const pid_t ended = waitpid(p->process, status, WNOHANG);
@@ -191,9 +197,11 @@ static bool wait_until(peer *p, double deadline, int *status) {
             return true;
         if (ended < 0 && errno != EINTR)
             return true;
-        if (seconds_now() > deadline)
+        if (seconds_now() > deadline || !peer_goes_on(p))
             return false;
-        hear(p); /* or it may wait for somebody to read */
+        hear(p);
+        if (p->out >= 0 && p->arrived.filled - p->arrived.taken <= PEER_MAX_LINE)
+            receive_some(p);
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
 }
@@ -209,7 +217,7 @@ static void lose_ended(peer *p) {
     int status = 0;
     const bool partial = p->arrived.filled > p->arrived.taken;
     if (!wait_until(p, seconds_now() + GRACE_S, &status)) {
-        peer_give_up(p, "it closed its output", "and went on");
+        peer_give_up(p, p->stopped ? STOPPED : "it closed its output", "and went on");
         return;
     }
     hear(p);
@@ -228,9 +236,11 @@ bool peer_finish(peer *p) {
     int status = 0;
     close_end(&p->in);
     if (!wait_until(p, seconds_now() + p->timeout_s, &status)) {
-        peer_give_up(p, "it does not end when its input has ended", "");
+        peer_give_up(p, p->stopped ? STOPPED : "it does not end when its input has ended", "");
         return false;
     }
+    receive_some(p);
+    const bool more = p->arrived.filled > p->arrived.taken;
     kill(-p->process, SIGKILL);
     p->process = 0;
     const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -238,9 +248,12 @@ bool peer_finish(peer *p) {
         p->loss =
             WIFEXITED(status) ? "it ends with an error when its input has ended" : failure_of_exit(status);
         snprintf(p->details, sizeof p->details, "%s", last_words(p));
+    } else if (more) {
+        p->loss = PEER_SAYS_MORE;
+        snprintf(p->details, sizeof p->details, "%s", "when its input has ended");
     }
     close_ends(p);
-    return good;
+    return good && !more;
 }
 
 /*------------------------------------------------------------------------------
@@ -311,8 +324,10 @@ static bool receive_some(peer *p) {
     if (!make_room(&p->arrived, SOME))
         return false;
     const ssize_t got = read(p->out, p->arrived.items + p->arrived.filled, SOME);
-    if (got > 0)
+    if (got > 0) {
         p->arrived.filled += (size_t)got;
+        p->heard = seconds_now();
+    }
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -339,11 +354,16 @@ static bool converse(peer *p, double deadline) {
     struct pollfd ends[] = {{.fd = p->out, .events = POLLIN},
                             {.fd = p->err, .events = POLLIN},
                             {.fd = sending ? p->in : -1, .events = POLLOUT}};
-    if (left <= 0) {
-        peer_give_up(p, "no answer in time", last_words(p));
+    if (!peer_goes_on(p)) {
+        peer_give_up(p, STOPPED, "");
         return false;
     }
-    if (poll(ends, 3, (int)(left * 1000) + 1) < 0 && errno != EINTR) {
+    if (left <= 0) {
+        peer_give_up(p, PEER_HANGS, last_words(p));
+        return false;
+    }
+    const double listening = left < LISTENING_S ? left : LISTENING_S;
+    if (poll(ends, 3, (int)(listening * 1000) + 1) < 0 && errno != EINTR) {
         peer_give_up(p, "it cannot be listened to", strerror(errno));
         return false;
     }

@@ -21,7 +21,8 @@ typedef enum judgement {
     ANSWER_RIGHT,
     ANSWER_WRONG,
     ANSWER_UNSUPPORTED, /* the other side says that it has none */
-    ANSWER_NONE         /* not JSON: nobody knows what the next line answers */
+    ANSWER_NONE,        /* not JSON: nobody knows what the next line answers */
+    ANSWER_NOT_AWAITED  /* there was a reason to stop */
 } judgement;
 
 /* What is wrong: the class that differences are grouped by, and the first place. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_report.h"
+#include "files.h"
+#include "printable.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,18 +13,15 @@ enum { SHOWN_ANSWER = 400 };
  * For people
  *----------------------------------------------------------------------------*/
 
-/* Lines come from anybody, so what a terminal would obey is not printed. */
 static void show_line(const char *name, const char *line) {
-    printf("     %-8s ", name);
-    for (size_t i = 0; line && line[i]; i++) {
-        if (i == SHOWN_ANSWER) {
-            printf("... (%zu bytes)", strlen(line));
-            break;
-        }
-        const unsigned char c = (unsigned char)line[i];
-        putchar(c < ' ' || c == 0x7f ? '?' : c);
-    }
-    printf("%s\n", line ? "" : "nothing");
+    char shown[SHOWN_ANSWER + 1];
+    const char *text = line ? line : "nothing";
+    snprintf(shown, sizeof shown, "%s", text);
+    make_printable(shown);
+    printf("     %-8s %s", name, shown);
+    if (strlen(text) > SHOWN_ANSWER)
+        printf("... (%zu bytes)", strlen(text));
+    putchar('\n');
 }
 
 static void show_group(const known *k, const group *g, size_t number) {
@@ -54,6 +53,23 @@ static void show_table(const talk *t, const known *k) {
     }
 }
 
+/* What it says that it knows, and was not asked or had no answer for. */
+static bool is_not_judged(const talk *t, size_t op) {
+    return t->h.ops[op] && !t->judged[op] && !t->h.skipped[0];
+}
+
+static void show_not_judged(const talk *t) {
+    const char *separator = "not judged: ";
+    for (size_t op = 0; op < QUESTION_OPS; op++) {
+        if (!is_not_judged(t, op))
+            continue;
+        printf("%s%s", separator, question_op_names[op]);
+        separator = ", ";
+    }
+    if (!strcmp(separator, ", "))
+        putchar('\n');
+}
+
 void report_text(const talk *t, const known *k, const outcome_counts *counts) {
     printf("%s%s: %zu cases of the corpus and %zu random ones of seed %" PRIu64
            ": %zu questions, %zu wrong answers\n",
@@ -63,6 +79,9 @@ void report_text(const talk *t, const known *k, const outcome_counts *counts) {
         printf("skipped: %s\n", t->h.skipped);
     if (t->unsupported)
         printf("%zu questions it called unsupported\n", t->unsupported);
+    if (counts->incomplete && !t->h.skipped[0])
+        printf("incomplete: %s\n", counts->incomplete);
+    show_not_judged(t);
     if (t->group_count)
         show_table(t, k);
     for (size_t i = 0, number = 0; i < t->group_count; i++)
@@ -82,26 +101,49 @@ static void print_object(json_t *object) {
     json_decref(object);
 }
 
+static json_t *names_not_judged(const talk *t) {
+    json_t *names = json_array();
+    for (size_t op = 0; op < QUESTION_OPS; op++)
+        if (is_not_judged(t, op))
+            json_array_append_new(names, json_string(question_op_names[op]));
+    return names;
+}
+
+/* Seeds may be beyond the integers of the JSON library. */
+static void print_counts(json_t *object, uint64_t seed) {
+    char *text = json_dumps(object, JSON_COMPACT);
+    if (text)
+        printf("{\"seed\":%" PRIu64 ",%s\n", seed, text + 1);
+    free(text);
+    json_decref(object);
+}
+
 void report_json(const talk *t, const known *k, const outcome_counts *counts) {
     for (size_t i = 0; i < t->group_count; i++)
         print_object(group_object(&t->groups[i], known_has(k, &t->groups[i]) ? "known" : "new"));
-    print_object(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "implementation",
-                           t->h.name, "corpus_cases", (json_int_t)counts->corpus_cases, "random_cases",
-                           (json_int_t)counts->random_cases, "seed", (json_int_t)counts->seed, "questions",
+    print_counts(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s?, s:o}",
+                           "implementation", t->h.name, "corpus_cases", (json_int_t)counts->corpus_cases,
+                           "random_cases", (json_int_t)counts->random_cases, "questions",
                            (json_int_t)t->questions, "wrong", (json_int_t)t->wrong, "unsupported",
                            (json_int_t)t->unsupported, "new", (json_int_t)counts->fresh, "known",
                            (json_int_t)counts->accepted, "not_met", (json_int_t)counts->not_met,
-                           "interrupted", (int)counts->interrupted, "skipped", t->h.skipped));
+                           "interrupted", (int)counts->interrupted, "skipped", t->h.skipped, "incomplete",
+                           counts->incomplete, "not_judged", names_not_judged(t)),
+                 counts->seed);
 }
 
 static void write_xml(FILE *out, const char *text) {
-    for (; text && *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (strchr("<>&\"'", c) || c == 0x7f)
-            fprintf(out, "&#%d;", c);
+    char *shown = strdup(text);
+    if (!shown)
+        return;
+    make_printable(shown);
+    for (const char *c = shown; *c; c++) {
+        if (strchr("<>&\"'", *c))
+            fprintf(out, "&#%d;", *c);
         else
-            fputc(c < ' ' && c != '\n' && c != '\t' ? '?' : c, out);
+            fputc(*c, out);
     }
+    free(shown);
 }
 
 static void write_field(FILE *out, const char *name, const char *text) {
@@ -128,22 +170,41 @@ static void write_test(FILE *out, const talk *t, const group *g, bool fresh) {
     fputs(fresh ? "</failure>\n  </testcase>\n" : "</system-out>\n  </testcase>\n", out);
 }
 
-bool report_junit(const talk *t, const known *k, const outcome_counts *counts, const char *path) {
-    FILE *out = fopen(path, "wb");
-    if (!out)
-        return false;
+/* Did it ask, and hear, what it should? */
+static void write_questions(FILE *out, const talk *t, const outcome_counts *counts) {
+    fputs("  <testcase classname=\"conform\" name=\"questions\">", out);
+    if (t->h.skipped[0]) {
+        fputs("<skipped/>", out);
+    } else if (counts->incomplete) {
+        fputs("<error message=\"", out);
+        write_xml(out, counts->incomplete);
+        fputs("\"/>", out);
+    }
+    fprintf(out, "<system-out>%zu questions, %zu wrong answers, seed %" PRIu64 "</system-out></testcase>\n",
+            t->questions, t->wrong, counts->seed);
+}
+
+typedef struct report {
+    const talk *t;
+    const known *k;
+    const outcome_counts *counts;
+} report;
+
+static bool write_junit(FILE *out, void *context) {
+    const report *r = context;
+    const bool skipped = r->t->h.skipped[0] != '\0';
     fprintf(
         out,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<testsuite name=\"cproute conform\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%d\">\n",
-        t->group_count + 1, counts->fresh, t->h.skipped[0] != '\0');
-    fprintf(out,
-            "  <testcase classname=\"conform\" name=\"questions\">%s<system-out>%zu questions, %zu wrong "
-            "answers, seed %" PRIu64 "</system-out></testcase>\n",
-            t->h.skipped[0] ? "<skipped/>" : "", t->questions, t->wrong, counts->seed);
-    for (size_t i = 0; i < t->group_count; i++)
-        write_test(out, t, &t->groups[i], !known_has(k, &t->groups[i]));
-    fputs("</testsuite>\n", out);
-    const bool failed = ferror(out) != 0;
-    return !fclose(out) && !failed;
+        "<testsuite name=\"cproute conform\" tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"%d\">\n",
+        r->t->group_count + 1, r->counts->fresh, r->counts->incomplete && !skipped, skipped);
+    write_questions(out, r->t, r->counts);
+    for (size_t i = 0; i < r->t->group_count; i++)
+        write_test(out, r->t, &r->t->groups[i], !known_has(r->k, &r->t->groups[i]));
+    return fputs("</testsuite>\n", out) >= 0;
+}
+
+bool report_junit(const talk *t, const known *k, const outcome_counts *counts, const char *path) {
+    report r = {t, k, counts};
+    return file_replace(path, write_junit, &r);
 }

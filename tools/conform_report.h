@@ -9,6 +9,7 @@ typedef struct outcome_counts {
     size_t corpus_cases, random_cases, skipped_cases;
     uint64_t seed;
     bool interrupted;
+    const char *incomplete;          /* why it is no measure of what differs, NULL: it is one */
     size_t fresh, accepted, not_met; /* differences */
 } outcome_counts;
 

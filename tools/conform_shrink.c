@@ -5,13 +5,13 @@
  */
 #include "conform_shrink.h"
 #include "kit/shrink.h"
+#include "progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ATTEMPTS = 20000 };
-static const double LEAST_TIMEOUT_S = 0.5, TIMES_SLOWER = 20;
 
 typedef struct shrinking {
     talk *t;
@@ -24,7 +24,7 @@ typedef struct shrinking {
 } shrinking;
 
 static bool is_over(const shrinking *s) {
-    return s->t->gave_up || seconds_now() > s->deadline;
+    return talk_is_over(s->t) || seconds_now() > s->deadline;
 }
 
 /* The caller gives it back. NULL: there is no such question. */
@@ -53,7 +53,6 @@ static bool attempt_differs(shrinking *s, const void *attempt) {
     char *got;
     if (!question_make(&q, &s->t->h, s->g->op, attempt))
         return false;
-    s->t->restarts = 0; /* time is the limit here */
     talk_ask_alone(s->t, &q, s->timeout_s, &d, &got);
     const bool same = is_of_group(s->g, d.signature);
     if (same)
@@ -264,7 +263,8 @@ static void shrink_by_structure(shrinking *s) {
 
 /* A text that somebody wrote is as small as it is. */
 static bool can_shrink(const group *g) {
-    return g->c && !(asks_with_text(g->op) && !((const shape_case *)g->c)->drawn);
+    return g->c && !talk_ended_by(g->signature) &&
+           !(asks_with_text(g->op) && !((const shape_case *)g->c)->drawn);
 }
 
 void group_shrink(talk *t, group *g, double seconds) {
@@ -274,21 +274,19 @@ void group_shrink(talk *t, group *g, double seconds) {
     s->t = t;
     s->g = g;
     s->deadline = seconds_now() + seconds;
-    s->timeout_s = t->p.timeout_s;
+    s->timeout_s = group_hangs(g) ? talk_short_patience(t) : t->p.timeout_s;
     if (g->op == ASK_CACHE)
         s->script = subject_copy(ASK_CACHE, g->c);
     else
         from_group(s);
     if (differs(s)) {
-        const double enough = TIMES_SLOWER * t->slowest_s;
-        if (enough < s->timeout_s)
-            s->timeout_s = enough > LEAST_TIMEOUT_S ? enough : LEAST_TIMEOUT_S;
-        if (s->timeout_s > t->p.timeout_s)
-            s->timeout_s = t->p.timeout_s;
+        s->timeout_s = talk_short_patience(t);
         if (!shrink_as_bytes(s)) {
             (s->script ? shrink_script : shrink_by_structure)(s);
             shrink_as_bytes(s);
         }
+    } else if (!is_over(s)) {
+        g->unstable = true;
     }
     free(s->script);
     free(s);

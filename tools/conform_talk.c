@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conform_talk.h"
+#include "printable.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,13 +9,20 @@
 #include <string.h>
 
 static const double HELLO_PATIENCE = 6; /* a command may take so many times longer to begin than to answer */
+static const double LEAST_PATIENCE_S = 0.5, TIMES_SLOWER = 20;
+static const char TOO_MANY_GROUPS[] = "more kinds of differences than can be told apart",
+                  NO_HELLO[] = "no hello: ", BAD_HELLO[] = "a hello that is not understood",
+                  NO_START[] = "it cannot be started again", TOO_OFTEN[] = "the command was lost too often";
 
 /*------------------------------------------------------------------------------
  * Groups
  *----------------------------------------------------------------------------*/
 
 static char *line_copy(const char *line) {
-    return line ? strndup(line, strcspn(line, "\r\n")) : NULL;
+    char *copy = line ? strndup(line, strcspn(line, "\r\n")) : NULL;
+    if (copy)
+        make_printable(copy);
+    return copy;
 }
 
 static void replace(char **text, const char *line) {
@@ -35,16 +44,26 @@ void group_show(group *g, const question *q, const void *c, const char *got, con
     snprintf(g->details, sizeof g->details, "%s", details);
 }
 
-static group *group_named(talk *t, const char *signature) {
+static group *group_there(const talk *t, const char *signature) {
     for (size_t i = 0; i < t->group_count; i++)
         if (!strcmp(t->groups[i].signature, signature))
             return &t->groups[i];
-    group *larger = realloc(t->groups, (t->group_count + 1) * sizeof *larger);
-    if (!larger)
+    return NULL;
+}
+
+/* Whoever makes up kinds of differences without end gets one for all that are too many. */
+static group *group_named(talk *t, const char *signature) {
+    group *const there = group_there(t, signature);
+    const bool full = t->group_count + 1 >= TALK_MAX_GROUPS;
+    if (!there && full && strcmp(signature, TOO_MANY_GROUPS) != 0)
+        return group_named(t, TOO_MANY_GROUPS);
+    if (there)
+        return there;
+    if (!t->groups) /* all at once, so that a group stays where it is */
+        t->groups = calloc(TALK_MAX_GROUPS, sizeof *t->groups);
+    if (!t->groups)
         return NULL;
-    t->groups = larger;
     group *g = &t->groups[t->group_count++];
-    *g = (group){0};
     snprintf(g->signature, sizeof g->signature, "%s", signature);
     return g;
 }
@@ -82,6 +101,13 @@ static void record_behaviour(talk *t, const char *what, const char *details) {
         return;
     g->answers++;
     snprintf(g->details, sizeof g->details, "%s", details);
+    make_printable(g->details);
+}
+
+/* What nothing can be asked after. */
+static void record_end(talk *t, const char *what, const char *details) {
+    record_behaviour(t, what, details);
+    t->over = true;
 }
 
 static void group_free(group *g) {
@@ -92,6 +118,17 @@ static void group_free(group *g) {
     for (size_t i = 0; i < g->name_count; i++)
         free(g->names[i]);
     free(g->names);
+}
+
+static void asked_free(asked *a) {
+    question_free(&a->q);
+    free(a->c);
+}
+
+static void drop_first(talk *t) {
+    asked_free(&t->ring[t->first]);
+    t->first = (t->first + 1) % TALK_WINDOW;
+    t->waiting--;
 }
 
 /*------------------------------------------------------------------------------
@@ -106,13 +143,14 @@ static bool hear_hello(talk *t) {
     const char *line = peer_line(&t->p, HELLO_PATIENCE * t->p.timeout_s, &length);
     if (!line) {
         char what[SIGNATURE_LENGTH];
-        snprintf(what, sizeof what, "no hello: %s", t->p.loss);
-        record_behaviour(t, what, t->p.details);
+        snprintf(what, sizeof what, "%s%s", NO_HELLO, t->p.loss);
+        if (!t->p.stopped)
+            record_end(t, what, t->p.details);
         return false;
     }
     if (!hello_parse(&h, line, length, mistake, sizeof mistake)) {
-        peer_give_up(&t->p, "a hello that is not understood", mistake);
-        record_behaviour(t, t->p.loss, mistake);
+        peer_give_up(&t->p, BAD_HELLO, mistake);
+        record_end(t, t->p.loss, mistake);
         return false;
     }
     if (!t->h.name[0])
@@ -120,8 +158,15 @@ static bool hear_hello(talk *t) {
     return true;
 }
 
-bool talk_open(talk *t, char *const *command, double timeout_s) {
-    *t = (talk){.p = {.command = command, .timeout_s = timeout_s, .in = -1, .out = -1, .err = -1}};
+bool talk_open(talk *t, char *const *command, double timeout_s, const talk_callbacks *callbacks) {
+    *t = (talk){.p = {.command = command,
+                      .timeout_s = timeout_s,
+                      .in = -1,
+                      .out = -1,
+                      .err = -1,
+                      .go_on = callbacks->go_on,
+                      .context = callbacks->context},
+                .accepts = callbacks->accepts};
     if (!peer_start(&t->p))
         return false;
     errno = 0;
@@ -130,43 +175,42 @@ bool talk_open(talk *t, char *const *command, double timeout_s) {
     return good;
 }
 
-static void lose_too_often(talk *t) {
-    char details[80];
-    snprintf(details, sizeof details, "it was started again %zu times; what is left was not asked",
-             t->restarts);
-    if (!t->gave_up)
-        record_behaviour(t, "the command was lost too often", details);
-    t->gave_up = true;
-}
-
 /* True if there is a command to speak to. */
 static bool revive(talk *t) {
     if (t->p.process)
         return true;
-    if (t->gave_up)
+    if (talk_is_over(t))
         return false;
-    if (t->restarts >= TALK_MAX_RESTARTS) {
-        lose_too_often(t);
+    if (!peer_start(&t->p)) {
+        record_end(t, NO_START, strerror(errno));
         return false;
     }
-    t->restarts++;
-    if (peer_start(&t->p) && hear_hello(t))
-        return true;
-    t->gave_up = true;
-    return false;
+    return hear_hello(t);
+}
+
+bool talk_ended_by(const char *signature) {
+    static const char *const ends[] = {TOO_MANY_GROUPS, BAD_HELLO, NO_START, TOO_OFTEN};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!strcmp(signature, ends[i]))
+            return true;
+    return !strncmp(signature, NO_HELLO, sizeof NO_HELLO - 1);
+}
+
+bool talk_is_over(const talk *t) {
+    return t->over || t->p.stopped;
+}
+
+void talk_resume(talk *t) {
+    t->questions -= t->waiting;
+    t->not_asked += t->waiting;
+    while (t->waiting)
+        drop_first(t);
+    t->over = t->over && !t->tired;
 }
 
 void talk_close(talk *t) {
-    talk_settle(t);
-    if (t->p.process && peer_has_more(&t->p))
-        record_behaviour(t, "an answer that nobody asked for", "");
-    if (t->p.process && !peer_finish(&t->p))
+    if (t->p.process && !peer_finish(&t->p) && !t->p.stopped)
         record_behaviour(t, t->p.loss, t->p.details);
-}
-
-static void asked_free(asked *a) {
-    question_free(&a->q);
-    free(a->c);
 }
 
 void talk_free(talk *t) {
@@ -184,33 +228,56 @@ void talk_free(talk *t) {
  * One question
  *----------------------------------------------------------------------------*/
 
-static judgement lost(talk *t, const question *q, difference *d) {
-    snprintf(d->signature, sizeof d->signature, "%s: %s", question_op_names[q->op],
-             t->p.loss ? t->p.loss : "it cannot be started again");
+static judgement lost(const talk *t, const question *q, difference *d) {
+    if (talk_is_over(t))
+        return ANSWER_NOT_AWAITED;
+    snprintf(d->signature, sizeof d->signature, "%s: %s", question_op_names[q->op], t->p.loss);
     snprintf(d->details, sizeof d->details, "%s", t->p.details);
+    make_printable(d->details);
     return ANSWER_NONE;
+}
+
+double talk_short_patience(const talk *t) {
+    const double enough = TIMES_SLOWER * t->slowest_s;
+    const double least = enough > LEAST_PATIENCE_S ? enough : LEAST_PATIENCE_S;
+    return least < t->p.timeout_s ? least : t->p.timeout_s;
+}
+
+static bool is_accepted(const talk *t, const char *signature) {
+    return t->accepts && t->accepts(t->p.context, signature);
+}
+
+double talk_patience(const talk *t, question_op op) {
+    char hang[SIGNATURE_LENGTH];
+    snprintf(hang, sizeof hang, "%s: %s", question_op_names[op], PEER_HANGS);
+    return group_there(t, hang) && is_accepted(t, hang) ? talk_short_patience(t) : t->p.timeout_s;
+}
+
+static void took(talk *t, double seconds) {
+    if (seconds > t->slowest_s)
+        t->slowest_s = seconds;
 }
 
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got) {
     size_t length = 0;
     *got = NULL;
     *d = (difference){0};
-    if (t->p.process && peer_has_more(&t->p))
-        peer_give_up(&t->p, "an answer that nobody asked for", "");
-    if (!revive(t))
-        return lost(t, q, d);
+    if (t->p.process && peer_has_more(&t->p)) {
+        record_behaviour(t, PEER_SAYS_MORE, "");
+        peer_give_up(&t->p, PEER_SAYS_MORE, "");
+    }
+    if (!revive(t) || !peer_put(&t->p, q->request, q->request_length))
+        return ANSWER_NOT_AWAITED;
     const double begun = seconds_now();
-    const char *line =
-        peer_put(&t->p, q->request, q->request_length) ? peer_line(&t->p, timeout_s, &length) : NULL;
+    const char *line = peer_line(&t->p, timeout_s, &length);
     if (!line)
         return lost(t, q, d);
     const judgement result = answer_judge(q, &t->h, line, length, d);
-    const double took = seconds_now() - begun;
     *got = line_copy(line);
     if (result == ANSWER_NONE)
         peer_give_up(&t->p, "an answer that is not JSON", "");
-    else if (took > t->slowest_s)
-        t->slowest_s = took;
+    else
+        took(t, seconds_now() - begun);
     return result;
 }
 
@@ -218,63 +285,89 @@ judgement talk_ask_alone(talk *t, const question *q, double timeout_s, differenc
  * Many questions
  *----------------------------------------------------------------------------*/
 
+/* What is accepted ends nothing, unless there is nothing else. */
+static void count_loss(talk *t, const char *signature) {
+    enum { HANG = 10, BARREN_MAX = 200 };
+    char details[120];
+    const bool hang = t->p.loss == PEER_HANGS, accepted = is_accepted(t, signature);
+    t->losses += !accepted;
+    t->hangs += hang && !accepted;
+    t->barren += hang ? HANG : 1;
+    if (t->losses < TALK_MAX_LOSSES && t->hangs < TALK_MAX_HANGS && t->barren < BARREN_MAX)
+        return;
+    snprintf(details, sizeof details, "%zu times, %zu of them by hanging; what is left was not asked",
+             t->losses, t->hangs);
+    t->tired = true;
+    record_end(t, TOO_OFTEN, details);
+}
+
 static void count(talk *t, const asked *a, judgement result, const difference *d, const char *got) {
     if (result == ANSWER_WRONG || result == ANSWER_NONE)
         record(t, d, a, got);
     t->unsupported += result == ANSWER_UNSUPPORTED;
+    if (result == ANSWER_NONE) {
+        count_loss(t, d->signature);
+        return;
+    }
+    t->judged[a->q.op] += result != ANSWER_UNSUPPORTED;
+    t->barren = 0;
 }
 
 /* The command was lost while several questions were on their way: which one is to blame shows when each is asked alone. */
 static void ask_each_alone(talk *t, const char *loss, const char *details) {
     bool again = false;
-    while (t->waiting && !t->gave_up) {
-        asked *a = &t->ring[t->first];
+    while (t->waiting && !talk_is_over(t)) {
+        const asked *a = &t->ring[t->first];
         difference d;
         char *got;
-        const judgement result = talk_ask_alone(t, &a->q, t->p.timeout_s, &d, &got);
-        again = again || result == ANSWER_NONE;
-        count(t, a, result, &d, got);
+        const judgement result = talk_ask_alone(t, &a->q, talk_patience(t, a->q.op), &d, &got);
+        if (result != ANSWER_NOT_AWAITED) {
+            again = again || result == ANSWER_NONE;
+            count(t, a, result, &d, got);
+            drop_first(t);
+        }
         free(got);
-        asked_free(a);
-        t->first = (t->first + 1) % TALK_WINDOW;
-        t->waiting--;
     }
+    if (again || talk_is_over(t))
+        return;
     char what[SIGNATURE_LENGTH];
     snprintf(what, sizeof what, "%s, but not again", loss);
-    if (!again && !t->gave_up)
-        record_behaviour(t, what, details);
+    record_behaviour(t, what, details);
+    count_loss(t, what);
 }
 
 static void settle_one(talk *t) {
-    asked *a = &t->ring[t->first];
+    const asked *a = &t->ring[t->first];
     difference d;
     size_t length;
-    const char *line = peer_line(&t->p, t->p.timeout_s, &length);
-    judgement result = line ? answer_judge(&a->q, &t->h, line, length, &d) : ANSWER_NONE;
+    const double begun = seconds_now();
+    const char *line = peer_line(&t->p, talk_patience(t, a->q.op), &length);
+    const judgement result = line ? answer_judge(&a->q, &t->h, line, length, &d) : lost(t, &a->q, &d);
+    if (result == ANSWER_NOT_AWAITED)
+        return;
     if (result == ANSWER_NONE) {
-        char details[DETAILS_LENGTH];
         if (line)
             peer_give_up(&t->p, "an answer that is not JSON", d.details);
-        snprintf(details, sizeof details, "%s", t->p.details);
-        ask_each_alone(t, t->p.loss, details);
+        ask_each_alone(t, t->p.loss, d.details);
         return;
     }
+    took(t, seconds_now() - begun);
     count(t, a, result, &d, line);
-    asked_free(a);
-    t->first = (t->first + 1) % TALK_WINDOW;
-    t->waiting--;
+    drop_first(t);
 }
 
 void talk_settle(talk *t) {
-    while (t->waiting && !t->gave_up)
+    while (t->waiting && !talk_is_over(t))
         settle_one(t);
 }
 
 bool talk_ask(talk *t, question_op op, const void *c, const origin *from) {
     asked a = {.from = *from};
+    if (!peer_goes_on(&t->p) || talk_is_over(t))
+        return false;
     if (!question_make(&a.q, &t->h, op, c)) {
         t->not_asked++;
-        return !t->gave_up;
+        return true;
     }
     if (t->waiting == TALK_WINDOW)
         settle_one(t);
@@ -318,23 +411,30 @@ static judgement group_ask(talk *t, const group *g, difference *d) {
     *d = (difference){0};
     if (!g->c || !question_make(&q, &t->h, g->op, g->c))
         return ANSWER_UNSUPPORTED;
-    t->restarts = 0;
-    const judgement result = talk_ask_alone(t, &q, t->p.timeout_s, d, &got);
+    const judgement result = talk_ask_alone(t, &q, talk_patience(t, g->op), d, &got);
     free(got);
     question_free(&q);
     return result;
 }
 
+bool group_hangs(const group *g) {
+    const size_t length = strlen(g->signature), tail = strlen(PEER_HANGS);
+    return length > tail && !strcmp(g->signature + length - tail, PEER_HANGS);
+}
+
 void group_repeat(talk *t, size_t number) {
     enum { REPEATS = 4 };
     group *g = &t->groups[number];
-    for (size_t i = 1; i <= REPEATS && g->c && !g->unstable && !t->gave_up; i++) {
+    for (size_t i = 1;
+         i <= REPEATS && g->c && !g->unstable && !group_hangs(g) && !talk_ended_by(g->signature); i++) {
         difference d;
         const judgement result = group_ask(t, g, &d);
+        if (result == ANSWER_NOT_AWAITED)
+            break;
         g->unstable = strcmp(d.signature, g->signature) != 0;
         /* What was lost takes time, and is nothing new. Otherwise memory is left as another question leaves it. */
-        if (result == ANSWER_NONE ||
-            group_ask(t, &t->groups[(number + i) % t->group_count], &d) == ANSWER_NONE)
+        const group *other = &t->groups[(number + i) % t->group_count];
+        if (result == ANSWER_NONE || group_hangs(other) || group_ask(t, other, &d) == ANSWER_NONE)
             break;
     }
 }

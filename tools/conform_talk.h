@@ -30,7 +30,11 @@ typedef struct group {
     size_t name_count;
 } group;
 
-enum { TALK_WINDOW = 128, TALK_MAX_RESTARTS = 40 };
+/*
+ * How often the command may be lost in ways that nobody has accepted before the rest is not asked; and how often of that by
+ * hanging, which takes the time for an answer each.
+ */
+enum { TALK_WINDOW = 128, TALK_MAX_LOSSES = 40, TALK_MAX_HANGS = 3, TALK_MAX_GROUPS = 200 };
 
 typedef struct asked {
     question q;
@@ -41,9 +45,12 @@ typedef struct asked {
 typedef struct talk {
     peer p;
     hello h;
-    double slowest_s; /* of right answers */
-    size_t restarts;
-    bool gave_up; /* it was lost too often */
+    double slowest_s;     /* of right answers */
+    size_t losses, hangs; /* that nobody has accepted */
+    size_t barren;        /* losses since the last answer, a hang for several */
+    bool over;            /* there is nobody to ask, */
+    bool tired;           /* or it was lost too often */
+    bool (*accepts)(void *context, const char *signature); /* is it known to differ so? NULL: no */
 
     asked ring[TALK_WINDOW];
     size_t first, waiting;
@@ -51,11 +58,19 @@ typedef struct talk {
     group *groups;
     size_t group_count;
     size_t questions, wrong, unsupported, not_asked;
+    size_t judged[QUESTION_OPS]; /* answers that say something, right or wrong */
 } talk;
+
+/* What those who talk are asked, with a context of theirs. */
+typedef struct talk_callbacks {
+    bool (*go_on)(void *context); /* as for a peer */
+    bool (*accepts)(void *context, const char *signature);
+    void *context;
+} talk_callbacks;
 
 /* Starts the command and hears its hello. False: with errno, if there is no such command; with 0 there, if it is there and
  * says nothing that can be understood, which is a difference then. */
-bool talk_open(talk *t, char *const *command, double timeout_s);
+bool talk_open(talk *t, char *const *command, double timeout_s, const talk_callbacks *callbacks);
 
 /* Ends the command, which must end well. */
 void talk_close(talk *t);
@@ -70,12 +85,30 @@ bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, co
 /* Hears all answers that are on their way. */
 void talk_settle(talk *t);
 
+/* After all was asked: what was lost until then is no reason not to ask about what was found. */
+void talk_resume(talk *t);
+
+/* There is nobody to ask any more, or a reason to stop. */
+bool talk_is_over(const talk *t);
+
+/* The time for an answer. A hang that is accepted, and was waited for already, is a hang after much less. */
+double talk_patience(const talk *t, question_op op);
+
+/* Well above the time that answers have taken so far. */
+double talk_short_patience(const talk *t);
+
 /* Puts one question alone and waits. ANSWER_NONE: the command was lost, for which *d says. *got is a line of the caller's
  * to free, or NULL. */
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got);
 
+/* Is that what a group is called after which nothing is asked? Nobody can accept it then. */
+bool talk_ended_by(const char *signature);
+
 /* Asks the group's question again, after those of other groups, to see whether its answer stays the same. */
 void group_repeat(talk *t, size_t number);
+
+/* Are its answers none, in the time for them? */
+bool group_hangs(const group *g);
 
 /* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it: "route: decreasing is *". */
 enum { FAMILY_LENGTH = SIGNATURE_LENGTH + 8 };

@@ -2,8 +2,10 @@
 /* The cproute command: picks the subcommand. */
 #include "arguments.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static const command *const commands[] = {
     &route_command,  &layout_command, &explain_command, &replay_command, &check_command,
@@ -19,7 +21,7 @@ static void help(FILE *out) {
     fprintf(out, "\n  --help     this text; 'cproute SUBCOMMAND --help' tells about a subcommand\n"
                  "  --version  the version\n\n"
                  "Example: cproute route --cu 0,4,16 --cp 2 --json\n\n"
-                 "Exit status: 0 good, 1 refused or something found, 2 wrong use.\n");
+                 "Exit status: 0 good, 1 refused or something found, 2 wrong use, 130 interrupted.\n");
 }
 
 static const command *command_named(const char *name) {
@@ -29,7 +31,16 @@ static const command *command_named(const char *name) {
     return NULL;
 }
 
+/* Whoever closed a standard stream must not get a pipe or a file of ours in its place. What is opened there instead is open the
+ * wrong way, so that using it fails as before. */
+static void keep_standard_streams(void) {
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    keep_standard_streams();
     /* A reader that went away is told as any other failed write. */
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "files.h"
 
 #include <dirent.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A file that never ends must not take all memory. */
 static const size_t MAX_FILE_BYTES = (size_t)1 << 30;
@@ -100,6 +102,85 @@ bool files_visit(const char *path, void (*visit)(void *context, const char *path
         return visit_folder(path, visit, context);
     visit(context, path);
     return true;
+}
+
+static bool write_and_close(FILE *out, file_writer *writer, void *context) {
+    const bool good = writer(out, context) && !fflush(out) && !ferror(out);
+    const int reason = errno;
+    const bool closed = !fclose(out);
+    errno = good ? errno : reason;
+    return good && closed;
+}
+
+/* With the rights of what was there, or of any new file. */
+static void copy_rights(int file, const char *path) {
+    struct stat info;
+    const mode_t mask = umask(0);
+    umask(mask);
+    const mode_t rights = stat(path, &info) ? 0666 & ~mask : info.st_mode & 07777;
+    if (fchmod(file, rights)) /* then it is as private as it was made */
+        return;
+}
+
+static bool replace_file(const char *path, file_writer *writer, void *context) {
+    const size_t room = strlen(path) + sizeof ".XXXXXX";
+    char *beside = malloc(room);
+    if (!beside)
+        return false;
+    snprintf(beside, room, "%s.XXXXXX", path);
+    const int file = mkstemp(beside);
+    FILE *out = file < 0 ? NULL : fdopen(file, "wb");
+    if (out)
+        copy_rights(file, path);
+    bool good = out && write_and_close(out, writer, context) && !rename(beside, path);
+    if (file >= 0 && !out)
+        close(file);
+    if (file >= 0 && !good) {
+        const int reason = errno;
+        unlink(beside);
+        errno = reason;
+    }
+    free(beside);
+    return good;
+}
+
+bool file_replace(const char *path, file_writer *writer, void *context) {
+    struct stat info;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
+        FILE *out = fopen(path, "wb");
+        return out && write_and_close(out, writer, context);
+    }
+    char *target = realpath(path, NULL); /* NULL: there is none yet */
+    const bool good = replace_file(target ? target : path, writer, context);
+    free(target);
+    return good;
+}
+
+static bool folder_of_may_be_written(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) + 1 : 0;
+    const size_t room = (size_t)length + sizeof ".";
+    char *folder = malloc(room);
+    if (!folder)
+        return false;
+    snprintf(folder, room, "%.*s.", length, path); /* what is no folder has no "." */
+    const bool good = !access(folder, W_OK | X_OK);
+    const int reason = errno;
+    free(folder);
+    errno = reason;
+    return good;
+}
+
+bool file_may_be_written(const char *path) {
+    struct stat info;
+    const bool there = !stat(path, &info);
+    if (there && S_ISDIR(info.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    if (there && access(path, W_OK))
+        return false;
+    return (there && !S_ISREG(info.st_mode)) || folder_of_may_be_written(path);
 }
 
 bool make_folder(const char *path) {

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 COMMAND = os.path.abspath(sys.argv[1])
-GOOD, REFUSED, WRONG_USE = 0, 1, 2
+GOOD, REFUSED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 SUBCOMMANDS = ("route", "layout", "replay", "check", "explain", "shrink", "seeds", "conform", "serve")
 
 
@@ -532,7 +532,12 @@ def test_replay_of_bytes(folder):
 def test_seeds(folder):
     cases = write(folder, "cases/a.jsonl", case() + case(id="big", cu_seqlens=[0, 2**40], ops=[{"op": "big"}]))
     out = os.path.join(folder, "out")
-    result = cproute("seeds", "--out", out, cases)
+    dictionaries = os.path.join(folder, "dictionaries")
+    result = cproute("seeds", "--out", out, "--dictionaries", dictionaries, cases)
+    with open(os.path.join(dictionaries, "equivalence.dict")) as file:
+        words = [line for line in file if not line.startswith("#")]
+    assert words and all(re.fullmatch(r'"(\\x[0-9a-f]{2}){2,16}"\n', word) for word in words), words
+    assert len(set(words)) == len(words)
     assert result.code == GOOD and "1 cases encoded" in result.out and "1 could not be encoded" in result.out, result.out
     assert "equivalence" in os.listdir(out)
     seed = os.listdir(os.path.join(out, "equivalence"))
@@ -542,7 +547,9 @@ def test_seeds(folder):
     assert cproute("shrink", "--law", "equivalence", path).code == GOOD
     assert "definition" in cproute("explain", "--law", "equivalence", path).out
     assert cproute("seeds", "--out", out, write(folder, "cases/a.jsonl", "{")).code == REFUSED
-    assert cproute("seeds", "--out", "/dev/null/x", write(folder, "cases/a.jsonl", case())).code == REFUSED
+    good = write(folder, "cases/a.jsonl", case())
+    assert cproute("seeds", "--out", "/dev/null/x", good).code == REFUSED
+    assert cproute("seeds", "--out", out, "--dictionaries", "/dev/null/x", good).code == REFUSED
 
 
 def test_flat_tensors(folder):
@@ -599,7 +606,7 @@ def test_check_interrupted(folder):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=20)
-        assert process.returncode == GOOD and out.startswith("interrupted: "), out
+        assert process.returncode == INTERRUPTED and out.startswith("interrupted: "), out
 
 
 def main():

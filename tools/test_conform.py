@@ -7,6 +7,7 @@ Usage: test_conform.py CPROUTE EXAMPLE_C
 import concurrent.futures
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ COMMAND, EXAMPLE_C = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TOOLS = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE_PY = os.path.join(TOOLS, "adapters", "example.py")
 CORPUS = os.path.join(TOOLS, "..", "corpus", "cases")
-AGREES, DIFFERS, WRONG_USE = 0, 1, 2
+AGREES, DIFFERS, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 def conform(*arguments, command, **options):
@@ -266,7 +267,7 @@ def test_no_hello(folder):
              "import os, time; os.close(1); time.sleep(60)": "no hello: it closed its output"}
     for text, signature in cases.items():
         begun = time.monotonic()
-        code, differences, _ = found("--timeout", "0.2", command=python(folder, text))
+        code, differences, _ = found("--timeout", "0.4", command=python(folder, text))
         assert code == DIFFERS and list(differences) == [signature], (text, list(differences))
         assert time.monotonic() - begun < 10, text
 
@@ -290,14 +291,132 @@ def test_misbehaviour_midway(folder):
             assert len(case["cu_seqlens"]) <= 4 and case["cp_size"] == 3, (act, case)
 
 
-def test_lost_too_often(folder):
-    code, differences, _ = found("--timeout", "1", *SMALL, "--cases", CORPUS, command=faulty(
-        folder, ("    for line in sys.stdin:", "    for line in sys.stdin:\n        sys.exit(3)")))
-    assert code == DIFFERS and "the command was lost too often" in differences, sorted(differences)
+# Refuses everything, which is right as often as something must be refused, but for what is given; starts in no time.
+SHELL = """
+printf '%s\\n' '{"hello": "a shell", "ops": ["layout"], "errors": "any"}'
+while IFS= read -r line; do
+    case "$line" in
+    CASES
+    *) printf '%s\\n' '{"status": "error", "error": "dtype"}' ;;
+    esac
+done
+"""
+TOO_OFTEN, REFUSED = "the command was lost too often", "layout: what is legal is refused as dtype"
+CRASH, HANG = "layout: crash: signal 11 (segmentation fault)", "layout: no answer in time"
+
+
+def shell(folder, *cases):
+    return ["sh", write(folder, "peer.sh", SHELL.replace("CASES", "\n    ".join(cases)))]
+
+
+CRASHES_ON_3, HANGS_ON_3 = """*'"cp_size":3,'*) kill -SEGV $$ ;;""", """*'"cp_size":3,'*) sleep 60 ;;"""
+WRONG_ONCE = """*'"cu_seqlens":[0],"cp_size":2,"rank":0'*) printf '%s\\n' '{"rank": 0, "tokens": 7}' ;;"""
+
+
+def signatures(known):
+    with open(known) as file:
+        return [json.loads(line)["difference"] for line in file]
+
+
+def test_crashes_are_shrunk_and_hide_nothing(folder):
+    known = os.path.join(folder, "known.jsonl")
+    arguments = ("--cases", CORPUS, "--random", "100", "--seed", "1")
+    code, differences, counts = found(*arguments, command=shell(folder, CRASHES_ON_3))
+    crash = differences[CRASH]
+    assert code == DIFFERS and TOO_OFTEN in differences and counts["incomplete"] == "not everything was asked", counts
+    assert (crash["case"]["cu_seqlens"], crash["case"]["cp_size"]) == ([0], 3) and "unstable" not in crash, crash
+    # Known, they keep nothing from being asked; what is left to ask is not accepted with them.
+    assert found(*arguments, "--known", known, "--update-known", command=shell(folder, CRASHES_ON_3))[0] == AGREES
+    assert signatures(known) == [CRASH, REFUSED], signatures(known)
+    code, differences, counts = found(*arguments, "--known", known, command=shell(folder, CRASHES_ON_3))
+    assert (code, counts["new"], counts["random_cases"]) == (AGREES, 0, 100) and differences[CRASH]["answers"] > 40, counts
+    code, differences, _ = found(*arguments, "--known", known, command=shell(folder, WRONG_ONCE, CRASHES_ON_3))
+    new = [name for name, one in differences.items() if one["is"] == "new"]
+    assert code == DIFFERS and new == ["layout: an answer without tokens"], new
+
+
+def test_lost_too_often_is_never_known(folder):
+    known = write(folder, "known.jsonl", json.dumps({"difference": CRASH}) + "\n")
+    # Nothing but crashes ends early, known or not.
+    for more in ((), ("--known", known), ("--known", known, "--update-known")):
+        code, differences, counts = found("--cases", CORPUS, *SMALL, *more, command=shell(folder, "*) kill -SEGV $$ ;;"))
+        assert code == DIFFERS and differences[TOO_OFTEN].get("is") == "new" and counts["random_cases"] == 0, (more, counts)
+    assert signatures(known) == [CRASH]
+    write(folder, "known.jsonl", json.dumps({"difference": TOO_OFTEN}) + "\n")
+    done = conform(*SMALL, "--known", known, command=shell(folder))
+    assert done.returncode == WRONG_USE and "known.jsonl:1: 'the command was lost too often' cannot be accepted" in done.stderr, done.stderr
+
+
+def test_hangs_are_given_up_soon(folder):
+    begun = time.monotonic()
+    code, differences, _ = found("--cases", CORPUS, *SMALL, "--timeout", "0.1", command=shell(folder, "*) sleep 60 ;;"))
+    assert time.monotonic() - begun < 20 and code == DIFFERS and set(differences) == {HANG, TOO_OFTEN}, differences
+    assert differences[HANG]["case"]["cu_seqlens"] == [0] and "3 of them by hanging" in differences[TOO_OFTEN]["details"], differences
+    known = os.path.join(folder, "known.jsonl")
+    arguments = ("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "10", "--seed", "1", "--timeout", "0.1", "--known", known)
+    assert found(*arguments, "--update-known", command=shell(folder, HANGS_ON_3))[0] == AGREES and signatures(known) == [HANG, REFUSED]
+    code, differences, counts = found(*arguments, command=shell(folder, HANGS_ON_3))
+    assert (code, counts["new"]) == (AGREES, 0) and differences[HANG]["answers"] > 3, differences
+
+
+def test_a_check_of_nothing_is_not_good(folder):
+    for limits in ({"ops": []}, {"max_tokens": -5}, {"max_cp_size": 0}):
+        hello = json.dumps({"hello": "x", "ops": ["layout"], **limits})
+        code, differences, _ = found("--random", "5", command=["sh", "-c", f"printf '%s\\n' '{hello}'; cat"])
+        assert code == DIFFERS and list(differences) == ["a hello that is not understood"], (limits, differences)
+    unsupported = faulty(folder, ("    kind = refusal", "    return {\"status\": \"unsupported\"}\n    kind = refusal"))
+    junit = os.path.join(folder, "report.xml")
+    done = conform("--cases", CORPUS, "--random", "5", "--junit", junit, command=unsupported)
+    assert done.returncode == WRONG_USE and "nothing was judged" in done.stderr and "not judged: route, layout" in done.stdout, done
+    assert xml.etree.ElementTree.parse(junit).getroot().find("testcase/error") is not None
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    for path in ("/dev/null", empty):
+        done = conform("--cases", path, command=[COMMAND, "serve"])
+        assert done.returncode == WRONG_USE and "there is no case in it" in done.stderr, (path, done)
+    for random, code in (("5", AGREES), ("0", WRONG_USE)):
+        done = conform("--random", random, command=[COMMAND, "serve"], cwd=folder)
+        assert done.returncode == code and "there is no corpus/cases here" in done.stderr, done
+
+
+def answering(folder, change):
+    """The toy, whose answers are changed as text."""
+    return faulty(folder, ("        print(json.dumps(answer(json.loads(line))), flush=True)",
+                           f"        text = json.dumps(answer(json.loads(line)))\n        print({change}, flush=True)"))
+
+
+def test_answers_beyond_the_protocol(folder):
+    changes = {"text.replace('\"rank\": 0', '\"rank\": 9')": ("route: zigzag->contiguous: other rank", "layout: zigzag: other rank",
+                                                            "route: a refusal with another rank", "layout: a refusal with another rank"),
+               "'{\"rank\": 0, ' + text[1:]": ("route: an answer with a member that is there twice", "layout: an answer with a member that is there twice"),
+               "'{\"rank\": %s}' % ('9' * 30)": ("route: an answer with a number beyond 64 bits", "layout: an answer with a number beyond 64 bits"),
+               "'[' * 9999 + ']' * 9999": ("route: an answer that is nested too deep", "layout: an answer that is nested too deep")}
+    arguments = ("--cases", os.path.join(CORPUS, "errors.jsonl"), "--random", "10", "--seed", "1")
+    for change, wanted in changes.items():
+        begun = time.monotonic()
+        code, differences, counts = found(*arguments, command=answering(folder, change))
+        assert code == DIFFERS and set(wanted) <= set(differences) and TOO_OFTEN not in differences, (change, sorted(differences))
+        assert counts["questions"] > 80 and time.monotonic() - begun < 20, (change, counts)
+    # Whoever makes up kinds of errors does not get a group for each.
+    differences = found(*arguments, command=answering(folder, "text.replace('\"error\": \"', '\"error\": \"k%d' % abs(hash(text)))"))[1]
+    assert "route: decreasing is refused as an error of a kind that is none" in differences, sorted(differences)
+    assert not any("k1" in name for name in differences), sorted(differences)
+
+
+def test_standard_streams_that_are_closed(folder):
+    done = conform("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "5", command=[sys.executable, EXAMPLE_PY], preexec_fn=lambda: os.close(0))
+    assert done.returncode == AGREES, done.stdout
+    done = subprocess.run([COMMAND, "route", "--cu", "0,4", "--cp", "2"], preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE, text=True)
+    assert done.returncode == DIFFERS and "cannot write" in done.stderr
+
+
+def test_seeds_of_64_bits(folder):
+    counts = found("--random", "1", "--seed", str(2**64 - 1), "--cases", os.path.join(CORPUS, "golden.jsonl"), command=[COMMAND, "serve"])[2]
+    assert counts["seed"] == 2**64 - 1
 
 
 def test_bad_ends(folder):
-    ends = {"sys.exit(3)": "it ends with an error when its input has ended", "print('{}', flush=True)": None,
+    ends = {"sys.exit(3)": "it ends with an error when its input has ended", "print('{}', flush=True)": "an answer that nobody asked for",
             "import time; time.sleep(60)": "it does not end when its input has ended"}
     for text, signature in ends.items():
         with open(EXAMPLE_PY) as file:
@@ -313,20 +432,58 @@ def test_what_it_starts_ends_with_it(folder):
     with open(mark) as file:
         pid = int(file.read())
     time.sleep(0.2)
+    assert is_gone(pid)
+
+
+def is_gone(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
-            assert file.read().rsplit(")", 1)[1].split()[0] == "Z"
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
-        pass
+        return True
+
+
+def interrupted(folder, command, number=signal.SIGINT, arguments=("--random", "1000000")):
+    """(exit status, output) of a run that is interrupted once the command has said its process number and a little time has passed."""
+    mark = os.path.join(folder, "pid")
+    if os.path.exists(mark):
+        os.remove(mark)
+    with subprocess.Popen([COMMAND, "conform", "--seed", "1", *arguments, "--", "sh", "-c", f'echo $$ > {mark}; exec "$@"', "sh", *command],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        while not os.path.exists(mark) or not os.path.getsize(mark):
+            time.sleep(0.02)
+        time.sleep(0.4)
+        begun = time.monotonic()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=20)
+        assert time.monotonic() - begun < 2, command  # a second, on a machine that does nothing else
+    with open(mark) as file:
+        assert is_gone(int(file.read())), command
+    return process.returncode, out
 
 
 def test_interrupted(folder):
-    with subprocess.Popen([COMMAND, "conform", "--random", "1000000", "--seed", "1", "--", sys.executable, EXAMPLE_PY],
-                          stdout=subprocess.PIPE, text=True) as process:
-        time.sleep(1)
+    known = write(folder, "known.jsonl", '{"difference": "mine"}\n')
+    assert interrupted(folder, [COMMAND, "serve"])[0] == INTERRUPTED
+    for number, command in ((signal.SIGINT, shell(folder, "*) sleep 60 ;;")), (signal.SIGTERM, ["sh", "-c", "trap '' INT TERM; sleep 60; sleep 60"]),
+                            (signal.SIGHUP, ["sh", "-c", "exec >&-; sleep 60"])):
+        code, out = interrupted(folder, command, number, ("--cases", CORPUS, "--known", known, "--update-known"))
+        assert code == INTERRUPTED and out.startswith("interrupted: ") and signatures(known) == ["mine"], (code, out)
+    # What was found until then is told.
+    code, out = interrupted(folder, shell(folder, """*'"cp_size":1,'*) sleep 60 ;;"""), arguments=("--cases", os.path.join(CORPUS, "golden.jsonl"), "--timeout", "60"))
+    assert code == DIFFERS and out.startswith("interrupted: ") and REFUSED in out, (code, out)
+
+
+def test_progress(folder):
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([COMMAND, "conform", "--random", "1", "--", "sh", "-c", "sleep 60"], stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        told = b""
+        while b"s: no hello yet: 0 questions" not in told:
+            told += os.read(ours, 1000)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
-        assert process.returncode == AGREES and out.startswith("interrupted: "), out
+        assert process.wait(timeout=20) == INTERRUPTED
+    os.close(ours)
 
 
 # --------------------------------------------------------------------------------------------------------------
@@ -379,6 +536,77 @@ def test_unstable_answers_do_not_come_and_go(folder):
     assert found(*arguments, "--update-known", command=[sys.executable, EXAMPLE_PY])[0] == AGREES
     with open(known) as file:
         assert len(file.readlines()) == 2
+
+
+def test_nothing_that_was_asked_is_nothing_known(folder):
+    line = '{"difference": "mine", "note": "keep"}\n'
+    known = write(folder, "known.jsonl", line)
+    says = "printf '%s\\n' "
+    peers = {says + """'{"hello": "x", "ops": [], "skipped": "no GPU"}'""": WRONG_USE, says + "'hello world'": DIFFERS, "exit 3": DIFFERS,
+             says + """'{"hello": "x", "ops": ["layout"]}'; while read -r line; do echo '{"status": "unsupported"}'; done""": WRONG_USE}
+    for text, wanted in peers.items():
+        done = conform("--cases", CORPUS, "--random", "5", "--known", known, "--update-known", command=["sh", "-c", text])
+        assert done.returncode == wanted and "known.jsonl stays as it was: " in done.stderr, (text, done.returncode, done.stderr)
+        with open(known) as file:
+            assert file.read() == line, text
+    assert os.listdir(folder) == ["known.jsonl"]
+
+
+def test_known_files_are_written_in_one_piece(folder):
+    link, known = os.path.join(folder, "link.jsonl"), write(folder, "known.jsonl", "")
+    os.chmod(known, 0o640)
+    os.symlink("known.jsonl", link)
+    assert found("--cases", CORPUS, *SMALL, "--known", link, "--update-known", command=shell(folder))[0] == AGREES
+    assert os.path.islink(link) and signatures(known) == [REFUSED] and os.stat(known).st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(folder)) == ["known.jsonl", "link.jsonl", "peer.sh"]
+
+
+def test_known_files_are_read_strictly(folder):
+    good = {"difference": "d", "op": "route", "cases": ["a"], "case": {"id": "a", "cu_seqlens": [0], "cp_size": 1, "rank": 0, "expect": "ok"}, "note": "n"}
+    for change, why in (({"case": "no"}, "case: a text case"), ({"case": {"id": "a"}}, "case: "), ({"op": "dance"}, "op: "), ({"cases": "a"}, "cases: "),
+                        ({"cases": [1]}, "cases: "), ({"unstable": 1}, "unstable: "), ({"notes": "n"}, "'notes'"), ({"difference": 1}, "no difference")):
+        known = write(folder, "known.jsonl", "\n" + json.dumps({**good, **change}) + "\n")
+        done = conform("--random", "1", "--known", known, command=[COMMAND, "serve"])
+        assert done.returncode == WRONG_USE and f"known.jsonl:2: {why}" in done.stderr, (change, done.stderr)
+    write(folder, "known.jsonl", json.dumps(good))
+    assert conform("--cases", CORPUS, "--random", "1", "--known", known, command=[COMMAND, "serve"]).returncode == AGREES
+
+
+def test_outputs_are_refused_before_the_work(folder):
+    mark = os.path.join(folder, "mark")
+    missing = os.path.join(folder, "no", "x")
+    for arguments in (("--junit", missing), ("--known", missing, "--update-known"), ("--junit", folder), ("--known", "/dev/full")):
+        done = conform(*arguments, command=["touch", mark])
+        assert done.returncode == WRONG_USE and arguments[1] in done.stderr and not os.path.exists(mark), (arguments, done.stderr)
+
+
+def test_text_of_any_bytes(folder):
+    junit, known = os.path.join(folder, "report.xml"), os.path.join(folder, "known.jsonl")
+    case = {"id": "\u00e9" * 60, "cu_seqlens": [0, 4], "cp_size": 2, "rank": 0, "expect": "ok"}
+    cases = write(folder, "cases.jsonl", json.dumps(case) + "\n")
+    hello = json.dumps({"hello": "n" * 78 + "\u00e9\u0085\uffff", "ops": ["route", "layout"]}, ensure_ascii=False)
+    answers = {"cut kind": ("k" * 79 + "\u00e9").encode(), "bytes": None}
+    for name, kind in answers.items():
+        refusal = b'{"status": "error", "error": "%b"}' % (kind or b"dtype")
+        text = f"""
+import os, sys
+os.write(1, {(hello + chr(10)).encode()!r})
+for line in sys.stdin:
+    os.write(2, {bytes(range(1, 256))!r} * 3)
+    if {not kind} and "layout" in line:
+        os.write(1, bytes([255, 254, 27, 91, 50, 74, 0, 60, 38, 0xc2, 0x9b, 10]))
+        os._exit(7)
+    os.write(1, {refusal!r} + bytes([10]))
+"""
+        command = python(folder, text)
+        arguments = ("--cases", cases, "--random", "0", "--known", known, "--junit", junit)
+        code, differences, _ = found(*arguments, command=command)
+        assert code == DIFFERS and differences, name
+        xml.etree.ElementTree.parse(junit)
+        assert not {chr(c) for c in range(0x80, 0xa0)} & set(conform(*arguments, command=command, encoding="utf-8").stdout), name
+        assert found(*arguments, "--update-known", command=command)[0] == AGREES, name
+        code, differences, counts = found(*arguments, command=command)
+        assert (code, counts["new"]) == (AGREES, 0) and all(one["is"] == "known" for one in differences.values()), (name, differences)
 
 
 def test_reports(folder):

@@ -54,11 +54,12 @@ const size_t guard_count = sizeof guards / sizeof *guards;
 /* Fields that the guard does not look at are 0. */
 typedef struct key {
     uint64_t params, identity, address, version;
-    int64_t offset, count, device_index;
+    int64_t offset, count, device, device_index;
     cpr_geometry geometry;
     cpr_layout source, target;
-    cpr_device device;
 } key;
+_Static_assert(sizeof(key) == 8 * sizeof(int64_t) + sizeof(cpr_geometry) + 2 * sizeof(cpr_layout),
+               "keys compare as bytes");
 
 /* What was built: the boundaries that it was built from, and for whom. */
 typedef struct kept {

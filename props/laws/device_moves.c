@@ -199,7 +199,7 @@ static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr
         return false;
     for (int64_t r = 0; r < d->ranks; r++)
         if (!make_rows(d, rows_of(&d->lists[r].sides[side]),
-                       draw ? salt_below(d->c->salt, draw, WIDEST_UNIT) : 0, &(*rows)[r]))
+                       draw ? (size_t)salt_below(d->c->salt, draw, WIDEST_UNIT) : 0, &(*rows)[r]))
             return false;
     return true;
 }

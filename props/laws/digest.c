@@ -48,6 +48,19 @@ static bool tells_fields(const meeting *m, int64_t rank, verdict *v) {
            refused(m, rank, m->engine->route_digest(NULL), "a rank that was refused", v);
 }
 
+/* Ranks that were all refused agree, and must not exchange all the same. */
+static bool tells_that_none_has_a_route(const meeting *m, verdict *v) {
+    const uint64_t own = m->digests[0], none = m->engine->route_digest(NULL);
+    for (int64_t rank = 0; rank < m->routes->size; rank++)
+        m->digests[rank] = none;
+    cpr_error error;
+    const cpr_status status = m->engine->digests_check(m->digests, m->routes->size, &error);
+    const cpr_error wanted = {CPR_DIVERGENT_METADATA, 0, (int64_t)none, (int64_t)none};
+    for (int64_t rank = 0; rank < m->routes->size; rank++)
+        m->digests[rank] = own;
+    return call_refused(status, &error, wanted, "ranks that were all refused", v);
+}
+
 /* One inner boundary is moved to the one before it: another pack, and maybe another number of sequences. */
 static bool tells_moved_boundary(const meeting *m, int64_t rank, scratch *s, verdict *v) {
     const route_case *c = m->c;
@@ -86,7 +99,7 @@ static void judge(const meeting *m, scratch *s, verdict *v) {
     const int64_t rank = (int64_t)salt_below(m->c->salt, 51, (uint64_t)m->routes->size);
     cpr_error error;
     if (call_ok(m->engine->digests_check(m->digests, m->routes->size, &error), &error, "digests_check", v) &&
-        tells_fields(m, rank, v))
+        tells_fields(m, rank, v) && tells_that_none_has_a_route(m, v))
         tells_moved_boundary(m, rank, s, v);
 }
 

@@ -13,6 +13,7 @@ const engine_under_test the_engine = {
             [PER_TOKEN] = cpr_route_build_per_token,
             [BY_PLACES] = route_by_places,
         },
+    .build_group = cpr_route_group_build,
     .layout_intervals = cpr_layout_intervals,
     .equal = cpr_route_equal,
     .validate = cpr_route_validate,

@@ -23,6 +23,8 @@ extern const char *const builder_names[BUILDER_COUNT];
 typedef struct engine_under_test {
     cpr_status (*build[BUILDER_COUNT])(const cpr_route_request *request, const cpr_allocator *allocator,
                                        cpr_route **route, cpr_error *error);
+    cpr_status (*build_group)(const cpr_route_request *request, const cpr_allocator *allocator,
+                              cpr_route_group **group, cpr_error *error);
     cpr_status (*layout_intervals)(const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry,
                                    cpr_layout layout, const cpr_allocator *allocator,
                                    cpr_intervals **intervals, cpr_error *error);

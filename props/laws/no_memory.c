@@ -174,6 +174,14 @@ static attempt try_two_view(const trial *t, const cpr_allocator *allocator, verd
     return finished(status, &error, status == CPR_OK || !view, "two_view", v);
 }
 
+static attempt try_group(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    cpr_route_group *all = NULL;
+    cpr_error error;
+    const cpr_status status = t->engine->build_group(t->request, allocator, &all, &error);
+    cpr_route_group_free(status == CPR_OK ? all : NULL);
+    return finished(status, &error, status == CPR_OK || !all, "build_group", v);
+}
+
 /* With an order handed over, which is the natural one. */
 static attempt try_fused(const trial *t, const cpr_allocator *allocator, verdict *v) {
     int64_t order[RANKS_MAX];
@@ -221,6 +229,7 @@ static const struct {
     {"the interval builder", try_interval},
     {"the definition builder", try_definition},
     {"the per-token builder", try_per_token},
+    {"build_group", try_group},
     {"layout_intervals", try_intervals},
     {"validate", try_validate},
     {"transport_check", try_transport_check},

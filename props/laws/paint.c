@@ -6,7 +6,7 @@
 enum { PAINT_PERIOD = 251, PAINT_STEP = 37 };
 
 size_t paint_row_bytes(uint64_t salt) {
-    return 1 + salt_below(salt, 0, PAINT_ROW_BYTES_MAX);
+    return (size_t)(1 + salt_below(salt, 0, PAINT_ROW_BYTES_MAX));
 }
 
 void paint_rows(const int64_t *tokens, int64_t count, size_t row_bytes, uint8_t *rows) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small implementation of the layouts, without any library, to hold to `cproute conform -- build/release/example`:
+ * A small implementation of the layouts, without any library, to hold to `cproute conform -- build/release/tools/adapters/example`:
  * the tokens of a rank, by walking over all of them.
  */
 #include <stdio.h>

@@ -14,6 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import digests  # noqa: E402
 import megatron  # noqa: E402
 import upstream  # noqa: E402
 
@@ -187,6 +188,38 @@ class Kinds(unittest.TestCase):
         before = [{"difference": "route: a", "cases": ["x", "y"]}, {"difference": "layout: b", "cases": ["z"]}]
         after = [{"difference": "route: a", "cases": ["y"]}]
         self.assertEqual(upstream.told_apart(before, after), ["x"])
+
+
+class Digests(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = self.folder.name
+        for name in ("corpus/cases", "tools/adapters/known", "docs"):
+            os.makedirs(os.path.join(self.root, name))
+        self.write("corpus/cases/a.jsonl", '{"id":"a"}\n')
+        self.write("tools/adapters/known/x.jsonl", '{"difference":"d"}\n')
+        self.write("docs/upstream.md", digests.sentence(self.root))
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, text):
+        with open(os.path.join(self.root, name), "w") as file:
+            file.write(text)
+
+    def test_what_it_was_written_for(self):
+        self.assertIsNone(digests.stale(self.root))
+        self.write("tools/adapters/known/x.jsonl", '{"difference":"d","note":"a person\'s"}\n')
+        self.assertIsNone(digests.stale(self.root))
+
+    def test_another_tree(self):
+        for name, text, what in (("corpus/cases/a.jsonl", '{"id":"b"}\n', "corpus"), ("corpus/cases/b.jsonl", '{"id":"b"}\n', "corpus"),
+                                 ("tools/adapters/known/x.jsonl", '{"difference":"e"}\n', "known differences"), ("docs/upstream.md", "", "corpus")):
+            self.setUp()
+            self.write(name, text)
+            reason = digests.stale(self.root)
+            self.assertIn(what, reason)
+            self.assertIn("make upstream SOURCE=", reason)
 
 
 class Reasons(unittest.TestCase):

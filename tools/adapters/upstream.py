@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import digests
 import megatron
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,6 +39,7 @@ GENERATIONS = [
     ("6387", "3f49de20de", "#6387, merged into dev: one two-view route for both directions"),
     ("6515", "refs/pull/6515/head", "#6515: the same for main"),
     ("6764", "refs/pull/6764/head", "#6764: a padded plan; what is not aligned gets padding rows instead of a refusal, so both sides may differ in rows"),
+    ("6912", "refs/pull/6912/head", "#6912: a padded plan, too"),
     ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
 ]
 
@@ -85,7 +87,7 @@ def conform(command, source, cases, *options):
     done = subprocess.run([command, "conform", "--json", "--cases", cases, "--random", str(RANDOM), "--seed", str(SEED), *options, "--",
                            sys.executable, ADAPTER, "--source", source], capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode not in (0, 1) or not lines or not lines[-1]["questions"]:
+    if done.returncode not in (0, 1) or not lines or lines[-1]["incomplete"]:
         sys.exit(f"upstream.py: conform failed\n{done.stdout}{done.stderr}")
     return lines[:-1], lines[-1], time.monotonic() - begun
 
@@ -236,7 +238,7 @@ def write_report(results, sources, missing, torch_version):
              f"{RANDOM:,} random cases of seed {SEED}",
              f"(torch {torch_version}). `tools/adapters/known/` holds the differences as they were accepted, `corpus/cases/upstream.jsonl` the smallest",
              "cases. What is right is what this project's specification says; where public code has another opinion, that is a difference all",
-             "the same: see `accepts`, `refuses` and `other rule`.", "",
+             "the same: see `accepts`, `refuses` and `other rule`.", "", digests.sentence(ROOT), "",
              "Kinds of differences, the worst first:", ""]
     lines += [f"- **{name}**: {meaning}" for name, meaning, _ in GRADES]
     lines += ["", "How many kinds of each:", "", *summary(results), "", "What tells a generation from the one before it:", "", *adjacent(results, sources), ""]

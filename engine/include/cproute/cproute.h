@@ -322,7 +322,8 @@ typedef enum cpr_side { CPR_SEND = 0, CPR_RECV = 1 } cpr_side;
  * Builds a route. The caller frees *route with cpr_route_free.
  *
  * cpr_route_build intersects the intervals of both layouts: O(entries + runs) time for one rank, no matter
- * how many tokens. The two others are oracles to test against. They give the same route and the same errors,
+ * how many tokens. It allocates the route and nothing else, save for a list to sort with among more than 1,024
+ * ranks between layouts other than zigzag and contiguous, and for what heads_then_tails needs. The two others are oracles to test against. They give the same route and the same errors,
  * share no code with it or with each other, and take at most CPR_ENUMERATION_MAX_TOKENS tokens (overflow):
  *   - definition: who owns a token, as the layouts' definitions read; O(P * T)
  *   - per_token: index tensors, owner and row of every token, sorted; the method of Megatron-LM 3282;
@@ -338,6 +339,24 @@ CPR_API cpr_status cpr_route_build_per_token(const cpr_route_request *request, c
 
 /* NULL is allowed. */
 CPR_API void cpr_route_free(cpr_route *route);
+
+/* The routes of all ranks: for one process that holds a whole group, for tests, or to exchange on the host. */
+typedef struct cpr_route_group {
+    cpr_route **routes; /* routes[r] is that of rank r, and belongs to the group */
+    int64_t size;       /* cp_size */
+    cpr_allocator allocator;
+} cpr_route_group;
+
+/*
+ * Builds the routes of all ranks, as cpr_route_build does one by one; boundaries are validated once. O(entries +
+ * runs of all ranks) between zigzag and contiguous, else O(cp_size * entries + runs of all ranks). geometry.cp_rank
+ * is not looked at. Fails as cpr_route_build does. The caller frees *group with cpr_route_group_free.
+ */
+CPR_API cpr_status cpr_route_group_build(const cpr_route_request *request, const cpr_allocator *allocator,
+                                         cpr_route_group **group, cpr_error *error);
+
+/* NULL is allowed. */
+CPR_API void cpr_route_group_free(cpr_route_group *group);
 
 /* The same layouts, geometry, tokens, boundaries and runs; allocators do not matter. */
 CPR_API bool cpr_route_equal(const cpr_route *a, const cpr_route *b);
@@ -570,7 +589,12 @@ CPR_API cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_
  */
 CPR_API uint64_t cpr_route_digest(const cpr_route *route);
 
-/* divergent_metadata unless all are equal: first rank that differs from rank 0 | its digest | that of rank 0. */
+/*
+ * Of `count` ranks.
+ *   - bad_cp_size: there is none: -1 | count | 1
+ *   - divergent_metadata: first rank that differs from rank 0 | its digest | that of rank 0; or all are those of NULL, so nobody
+ *     has a route: 0 | 0 | 0
+ */
 CPR_API cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error);
 
 /* Copies the source rows into `message` in sending order. Both hold route->send.rows rows. */

@@ -97,6 +97,21 @@ void build(benchmark::State &state) {
     }
 }
 
+/* Every lookup is the first of its contents. */
+void miss(benchmark::State &state, cpr_guard guard) {
+    const auto entries = boundaries_of(state.range(0));
+    cpr_cache *cache = make_cache();
+    const cpr_lookup lookup = lookup_of(entries, guard);
+    for (auto _ : state) {
+        const cpr_route *route;
+        if (cpr_cache_get(cache, &lookup, &route, nullptr, nullptr) != CPR_OK)
+            state.SkipWithError("refused");
+        cpr_route_release(route);
+        cpr_cache_clear(cache);
+    }
+    cpr_cache_free(cache);
+}
+
 /* 10 micro-batches x 24 layers x 2 directions x forward, recompute and backward. */
 void training_step(benchmark::State &state, cpr_guard guard) {
     cpr_cache *cache = make_cache();
@@ -118,14 +133,20 @@ void training_step(benchmark::State &state, cpr_guard guard) {
     cpr_cache_free(cache);
 }
 
-BENCHMARK_CAPTURE(hit, version, CPR_GUARD_VERSION)->Arg(64)->Arg(4096);
-BENCHMARK_CAPTURE(hit, content, CPR_GUARD_CONTENT)->Arg(64)->Arg(4096);
-BENCHMARK(hit_of_other_tensor)->Arg(64)->Arg(4096);
-BENCHMARK(compare_bytes)->Arg(64)->Arg(4096);
-BENCHMARK(build)->Arg(64)->Arg(4096);
-BENCHMARK_CAPTURE(training_step, version, CPR_GUARD_VERSION)->Arg(64)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(training_step, content, CPR_GUARD_CONTENT)->Arg(64)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(hit, version, CPR_GUARD_VERSION)->Name("cache/hit/version")->Arg(64)->Arg(4096);
+BENCHMARK_CAPTURE(hit, content, CPR_GUARD_CONTENT)->Name("cache/hit/content")->Arg(64)->Arg(4096);
+BENCHMARK(hit_of_other_tensor)->Name("cache/hit/other_tensor")->Arg(64)->Arg(4096);
+BENCHMARK_CAPTURE(miss, version, CPR_GUARD_VERSION)->Name("cache/miss/version")->Arg(64)->Arg(4096);
+BENCHMARK_CAPTURE(miss, content, CPR_GUARD_CONTENT)->Name("cache/miss/content")->Arg(64)->Arg(4096);
+BENCHMARK(compare_bytes)->Name("cache/memcmp")->Arg(64)->Arg(4096);
+BENCHMARK(build)->Name("cache/build")->Arg(64)->Arg(4096);
+BENCHMARK_CAPTURE(training_step, version, CPR_GUARD_VERSION)
+    ->Name("cache/step/version")
+    ->Arg(64)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(training_step, content, CPR_GUARD_CONTENT)
+    ->Name("cache/step/content")
+    ->Arg(64)
+    ->Unit(benchmark::kMicrosecond);
 
 } // namespace
-
-BENCHMARK_MAIN();

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What routes cost: as runs, as rows, for one rank and for all, over S, P and T; and to have a request validated. */
+#include "pack.h"
+#include <cinttypes>
+
+namespace {
+
+std::string name_of(const std::string &series, int64_t sequences, int64_t ranks, int64_t tokens) {
+    return series + "/S:" + std::to_string(sequences) + "/P:" + std::to_string(ranks) +
+           "/T:" + std::to_string(tokens);
+}
+
+struct built {
+    pack batch;
+    arena memory;
+    built(int64_t sequences, int64_t ranks, int64_t chunk, size_t bytes)
+        : batch(sequences, ranks, chunk), memory(bytes) {
+    }
+};
+
+size_t bytes_of(const cpr_route *route) {
+    return sizeof *route + static_cast<size_t>(route->send.count + route->recv.count) * sizeof(cpr_run);
+}
+
+double runs_of(const cpr_route *route) {
+    return static_cast<double>(route->send.count + route->recv.count);
+}
+
+void add_build(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk) {
+    const pack batch(sequences, ranks, chunk);
+    const route_ptr route = build_route(batch.request());
+    const size_t bytes = bytes_of(route.get());
+    auto b = std::make_shared<built>(sequences, ranks, chunk, bytes);
+    work done;
+    done.items = runs_of(route.get());
+    done.written = bytes;
+    add_benchmark(name_of(series, sequences, ranks, batch.tokens()), done, [b] {
+        const cpr_route_request request = b->batch.request();
+        const cpr_allocator allocator = b->memory.allocator();
+        cpr_route *made;
+        benchmark::DoNotOptimize(cpr_route_build(&request, &allocator, &made, nullptr));
+        b->memory.reset();
+    });
+}
+
+/* With malloc and free, as callers do who bring no allocator. */
+void add_build_with_malloc(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk) {
+    auto batch = std::make_shared<pack>(sequences, ranks, chunk);
+    const route_ptr route = build_route(batch->request());
+    work done;
+    done.items = runs_of(route.get());
+    add_benchmark(name_of(series, sequences, ranks, batch->tokens()), done, [batch] {
+        const cpr_route_request request = batch->request();
+        cpr_route *made;
+        benchmark::DoNotOptimize(cpr_route_build(&request, nullptr, &made, nullptr));
+        cpr_route_free(made);
+    });
+}
+
+void add_group(int64_t sequences, int64_t ranks, int64_t chunk) {
+    const pack batch(sequences, ranks, chunk);
+    const cpr_route_request request = batch.request();
+    cpr_route_group *group;
+    if (cpr_route_group_build(&request, nullptr, &group, nullptr) != CPR_OK)
+        return;
+    work done;
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        done.items += runs_of(group->routes[rank]);
+        done.written += bytes_of(group->routes[rank]);
+    }
+    cpr_route_group_free(group);
+    /* Blocks are rounded up to 64 bytes. */
+    const size_t bytes = done.written + static_cast<size_t>(ranks) * 256;
+    auto b = std::make_shared<built>(sequences, ranks, chunk, bytes);
+    add_benchmark(name_of("all_ranks", sequences, ranks, batch.tokens()), done, [b] {
+        const cpr_route_request all = b->batch.request();
+        const cpr_allocator allocator = b->memory.allocator();
+        cpr_route_group *made;
+        benchmark::DoNotOptimize(cpr_route_group_build(&all, &allocator, &made, nullptr));
+        b->memory.reset();
+    });
+}
+
+/* Refused by the last of all rules: validated and not built. */
+void add_validation(int64_t sequences) {
+    auto batch = std::make_shared<pack>(sequences, 8, 128);
+    work done;
+    done.items = static_cast<double>(sequences + 1);
+    done.read = batch->boundaries().size() * sizeof(int64_t);
+    add_benchmark(name_of("validate", sequences, 8, batch->tokens()), done, [batch] {
+        cpr_route_request request = batch->request();
+        request.tp_size = batch->tokens();
+        cpr_route *made;
+        benchmark::DoNotOptimize(cpr_route_build(&request, nullptr, &made, nullptr));
+    });
+}
+
+/* Rows of the contiguous side, where they are no identity. */
+void add_rows(const std::string &series, cpr_dtype dtype, int64_t sequences, int64_t ranks, int64_t chunk) {
+    const pack batch(sequences, ranks, chunk);
+    std::shared_ptr<cpr_route> route(build_route(batch.request()).release(), route_deleter());
+    const auto rows = static_cast<size_t>(route->recv.rows);
+    work done;
+    done.items = static_cast<double>(rows);
+    done.written = rows * (dtype == CPR_INT64 ? sizeof(int64_t) : sizeof(int32_t));
+    auto memory = std::make_shared<std::vector<int64_t>>(rows);
+    add_benchmark(name_of(series, sequences, ranks, batch.tokens()), done, [=] {
+        cpr_route_rows(route.get(), CPR_RECV, dtype, memory->data(), route->recv.rows, nullptr);
+        benchmark::ClobberMemory();
+    });
+}
+
+/* The packs that are compared with the upstream builder: P, sequences, tokens of a chunk. */
+const int64_t PACKS[][3] = {{4, 16, 768}, {4, 4096, 3}, {64, 4096, 1}};
+
+void add_all() {
+    for (int64_t sequences = 1; sequences <= 65536; sequences *= 4)
+        add_build("build/by_S", sequences, 8, 128);
+    add_build("build/alone", 64, 1, 128);
+    for (int64_t ranks = 2; ranks <= 1024; ranks *= 2)
+        add_build("build/by_P", 64, ranks, 128);
+    for (int64_t chunk = 4; chunk <= INT64_C(1) << 30; chunk *= 128)
+        add_build("build/by_T", 64, 8, chunk);
+    for (int64_t sequences = 1; sequences <= 4096; sequences *= 4)
+        add_group(sequences, 8, 128);
+    for (int64_t ranks = 2; ranks <= 1024; ranks *= 4)
+        add_group(16, ranks, 128);
+    for (int64_t sequences = 1; sequences <= 65536; sequences *= 16)
+        add_validation(sequences);
+    for (const auto &p : PACKS) {
+        add_build("build/packs", p[1], p[0], p[2]);
+        add_build_with_malloc("build/packs_malloc", p[1], p[0], p[2]);
+        add_rows("rows32/packs", CPR_INT32, p[1], p[0], p[2]);
+        add_rows("rows64/packs", CPR_INT64, p[1], p[0], p[2]);
+    }
+    add_build_with_malloc("build/packs_malloc", 64, 8, 128);
+    for (int64_t chunk = 4; chunk <= 65536; chunk *= 16) {
+        add_rows("rows32/by_chunk", CPR_INT32, 65536 / chunk, 8, chunk);
+        add_rows("rows64/by_chunk", CPR_INT64, 65536 / chunk, 8, chunk);
+    }
+}
+
+const benchmarks all(add_all);
+
+} // namespace

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AFL++ on several machines: one main instance and any number of secondaries that share a folder, in AFL++'s own way.
+
+    ci/afl_machines.py main SHARE LAW         on one machine
+    ci/afl_machines.py secondary SHARE LAW    on each of the others; they need the same commit and the same share
+
+    JOBS=n           instances on this machine; all processors if not given
+    HOST=name        names this machine's instances; its host name if not given
+    SYNC_MINUTES=5   how often an instance looks at what the others found
+
+Every instance writes to SHARE/LAW/<its name>, and AFL++ imports from there what the others found: secondaries from the main, the main
+from all. Ctrl-C ends the instances of this machine; the same line goes on where they were. Afterwards, anywhere:
+
+    afl-whatsup -s SHARE/LAW          how it went
+    ci/corpora.py gather SHARE        what was found becomes part of the common corpus here
+    ci/triage.py SHARE/LAW            what failed
+
+Exit code 0: ended, 1: an instance broke down or inputs failed, 2: wrong use.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import campaign
+import corpora
+import fuzz_afl
+import tree
+
+# What AFL++'s guide recommends for instances that share a corpus: no two search alike.
+MANNERS = (["-p", "explore"], ["-p", "coe"], ["-p", "fast", "-Z"], ["-p", "rare"], ["-p", "exploit"], ["-p", "lin"], ["-p", "quad"],
+           ["-p", "explore", "-L", "0"])
+STATUS_SECONDS = 60
+FOREVER = 10**8
+
+
+def instances(role, host, count):
+    """[(options, environment)] of this machine's instances; one main in all."""
+    shared = {"AFL_AUTORESUME": "1", "AFL_IMPORT_FIRST": "1", "AFL_SYNC_TIME": os.environ.get("SYNC_MINUTES") or "5"}
+    made = []
+    for number in range(count):
+        if role == "main" and number == 0:
+            made.append((["-M", f"main-{host}"], shared))
+        else:
+            manner = MANNERS[number % len(MANNERS)]
+            trimming = {"AFL_DISABLE_TRIM": "1"} if number % 2 else {}
+            made.append(([*manner, "-S", f"{host}-{number}"], {**shared, **trimming}))
+    return made
+
+
+def build(law):
+    if not shutil.which("afl-fuzz"):
+        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    tree.build("release", "cproute")
+    for preset in ("afl", "afl-cmplog"):
+        tree.build(preset, f"fuzz_{law}")
+    corpora.make_seeds()
+
+
+def start(law, seeds, out, options, more):
+    command = fuzz_afl.afl_command(tree.fuzz_target("afl", law), tree.fuzz_target("afl-cmplog", law), seeds, out, options, FOREVER)
+    print(f"  {' '.join(command)}", flush=True)
+    log = open(os.path.join(out, f"{options[-1]}.log"), "wb")
+    return subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                            env=fuzz_afl.afl_environment(**more), start_new_session=True)
+
+
+def tell_status(out):
+    subprocess.run(["afl-whatsup", "-s", out], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def watch(processes, out, stop):
+    """Until Ctrl-C, or until none is left."""
+    told = time.monotonic()
+    while not stop.asked and any(process.poll() is None for process in processes):
+        time.sleep(0.2)
+        if time.monotonic() - told >= STATUS_SECONDS:
+            told = time.monotonic()
+            tell_status(out)
+    broken = [process for process in processes if process.poll() is not None]
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+    for process in processes:
+        process.wait()
+        fuzz_afl.end_orphans()
+    return len(broken)
+
+
+def run():
+    if len(sys.argv) != 4 or sys.argv[1] not in ("main", "secondary"):
+        raise tree.WrongUse("main SHARE LAW, or secondary SHARE LAW")
+    role, share, law = sys.argv[1:]
+    tree.chosen_laws(law)
+    if not os.path.isdir(share):
+        raise tree.WrongUse(f"{share} is no folder: mount the shared one")
+    tree.positive_number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
+    build(law)
+    out = os.path.join(os.path.abspath(share), law)
+    os.makedirs(out, exist_ok=True)
+    fuzz_afl.adopt_orphans()
+    stop = campaign.Stop()
+    stop.listen()
+    host = os.environ.get("HOST") or socket.gethostname()
+    processes = [start(law, fuzz_afl.prepare_seeds(law) if not number else os.path.join(tree.BUILD, "afl-seeds", law), out, *instance)
+                 for number, instance in enumerate(instances(role, host, tree.jobs()))]
+    broken = watch(processes, out, stop)
+    tell_status(out)
+    failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
+              for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]
+    if broken:
+        print(f"{broken} instances ended by themselves: see {out}/*.log")
+    if failed:
+        print(f"{len(failed)} inputs failed: ci/triage.py {out}")
+    return tree.EXIT_FINDINGS if broken or failed else tree.EXIT_CLEAN
+
+
+if __name__ == "__main__":
+    tree.main(run)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The byte inputs of every law: where they lie, how they pass from one fuzzer to the other, how they are kept small.
+
+    ci/corpora.py list             files and bytes that every law has
+    ci/corpora.py gather [DIR...]  copies what AFL++ found (in build/afl-out, or in the output folders DIR) to the common corpus
+    ci/corpora.py prune            keeps of the common corpus the smallest inputs that reach all of its edges
+
+    LAW=a,b                        only these laws
+    JOBS=n                         processes at once
+
+Both fuzzers start from all of it: corpus/seeds/<law>, build/seeds/<law> (made of the text cases) and build/fuzz-corpus/<law>, the
+common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 2: wrong use.
+"""
+
+import concurrent.futures
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+import tree
+
+DICTIONARIES = os.path.join(tree.BUILD, "dictionaries")
+AFL_OUT = os.path.join(tree.BUILD, "afl-out")
+MERGE_SECONDS = 600
+
+
+def files_in(folder):
+    return [name for name in glob.glob(os.path.join(folder, "*")) if os.path.isfile(name)]
+
+
+def named_by_content(path):
+    """libFuzzer's own way of naming what it keeps."""
+    with open(path, "rb") as file:
+        return hashlib.sha1(file.read()).hexdigest()
+
+
+def common(law):
+    """The folder of inputs that were found, by whichever fuzzer."""
+    return os.path.join(tree.BUILD, "fuzz-corpus", law)
+
+
+def seeds_of(law):
+    """Folders with byte seeds of a law that are not empty, most permanent first."""
+    folders = [os.path.join(tree.CORPUS_SEEDS, law), os.path.join(tree.BUILD, "seeds", law)]
+    return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
+
+
+def inputs_of(law):
+    """Folders with every input known for a law."""
+    return [folder for folder in [common(law)] if os.path.isdir(folder)] + seeds_of(law)
+
+
+def dictionary_of(law):
+    """A dictionary file as both fuzzers read it; None for laws whose inputs have no records."""
+    path = os.path.join(DICTIONARIES, f"{law}.dict")
+    return path if os.path.exists(path) else None
+
+
+def make_seeds():
+    """Byte inputs and dictionaries for every law from the text cases, by the encoder that inverts the decoder."""
+    folder = os.path.join(tree.BUILD, "seeds")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(DICTIONARIES, ignore_errors=True)
+    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, "--dictionaries", DICTIONARIES, tree.CORPUS_CASES], cwd=tree.ROOT,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+def queued(law, out=AFL_OUT):
+    """What AFL++ instances kept in their queues below an output folder."""
+    return [path for queue in glob.glob(os.path.join(out, law, "*", "queue")) for path in files_in(queue)]
+
+
+def gather(law, outs=(AFL_OUT,)):
+    """Copies what AFL++ found to the common corpus; how many files were new there."""
+    folder = common(law)
+    os.makedirs(folder, exist_ok=True)
+    before = len(os.listdir(folder))
+    known = {os.path.basename(path) for path in files_in(folder)}
+    for out in outs:
+        for path in queued(law, out):
+            name = named_by_content(path)
+            if name not in known:
+                known.add(name)
+                shutil.copyfile(path, os.path.join(folder, name))
+    return len(os.listdir(folder)) - before
+
+
+def evict(law, path):
+    """An input that fails has no place among those that fuzzing starts from."""
+    name = os.path.join(common(law), named_by_content(path))
+    if os.path.exists(name):
+        os.remove(name)
+
+
+def merge_command(binary, options, artifacts, into, folders):
+    return [binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", into, *folders]
+
+
+def prune(law, binary, options, artifacts):
+    """(files before, files after); a merge that does not end well leaves all as it was."""
+    folder = common(law)
+    os.makedirs(folder, exist_ok=True)
+    before = len(files_in(folder))
+    fewer = folder + ".pruned"
+    shutil.rmtree(fewer, ignore_errors=True)
+    os.makedirs(fewer)
+    os.makedirs(artifacts, exist_ok=True)
+    done = subprocess.run(merge_command(binary, options, artifacts, fewer, [folder]), cwd=tree.ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=tree.environment(), start_new_session=True,
+                          timeout=MERGE_SECONDS)
+    after = len(files_in(fewer))
+    if done.returncode or not after:
+        shutil.rmtree(fewer)
+        return before, before
+    discarded = folder + ".discarded"
+    shutil.rmtree(discarded, ignore_errors=True)
+    os.rename(folder, discarded)
+    os.rename(fewer, folder)
+    shutil.rmtree(discarded)
+    return before, after
+
+
+def side_by_side(act, laws):
+    """[(law, act(law))], JOBS at a time, in the order of the laws."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
+        return list(zip(laws, pool.map(act, laws)))
+
+
+def list_laws(laws):
+    print(f"{'law':<24}{'found':>8}{'bytes':>10}{'seeds':>8}{'AFL++ queues':>14}")
+    for law in laws:
+        found = files_in(common(law))
+        seeds = sum(len(files_in(folder)) for folder in seeds_of(law))
+        print(f"{law:<24}{len(found):>8,}{sum(map(os.path.getsize, found)):>10,}{seeds:>8,}{len(queued(law)):>14,}")
+
+
+def gather_laws(laws, outs):
+    for out in outs:
+        if not os.path.isdir(out):
+            raise tree.WrongUse(f"{out} is no folder")
+    for law, new in side_by_side(lambda law: gather(law, outs or [AFL_OUT]), laws):
+        print(f"{law:<24}{new:>8,} new of AFL++'s {sum(len(queued(law, out)) for out in outs or [AFL_OUT]):,}")
+
+
+def prune_laws(laws):
+    import fuzz
+    engine = fuzz.LibFuzzer("fuzz-fast")
+    tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
+    for law, (before, after) in side_by_side(engine.prune, laws):
+        print(f"{law:<24}{before:>8,} files, {after:,} of them kept")
+
+
+def run():
+    verb, rest = sys.argv[1] if len(sys.argv) > 1 else None, sys.argv[2:]
+    laws = tree.chosen_laws(os.environ.get("LAW"))
+    if verb == "gather":
+        gather_laws(laws, rest)
+    elif verb in ("list", "prune") and not rest:
+        {"list": list_laws, "prune": prune_laws}[verb](laws)
+    else:
+        raise tree.WrongUse("list, gather [DIR...] or prune")
+    return tree.EXIT_CLEAN
+
+
+if __name__ == "__main__":
+    tree.main(run)

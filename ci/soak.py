@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzzes all laws for a long time with both fuzzers, which pass on to each other what they find. What `make soak` runs.
+
+    SOAK_MINUTES=60   for all laws together
+    LAW=a,b           only these laws
+    JOBS=n            processes at once; all processors if not given
+
+In turns of a quarter of an hour: libFuzzer explores with the build without sanitizers, the builds with ASan + UBSan and with MSan judge
+what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus, which is then
+pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with a summary and
+build/fuzz-report.html. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use.
+"""
+
+import os
+import shutil
+import sys
+import time
+
+import campaign
+import corpora
+import fuzz
+import fuzz_afl
+import report
+import tree
+import triage
+
+TURN_MINUTES = 15
+
+
+def settings():
+    minutes = tree.positive_number("SOAK_MINUTES", os.environ.get("SOAK_MINUTES") or "60", float)
+    return minutes, tree.chosen_laws(os.environ.get("LAW")), tree.jobs()
+
+
+class Soak:
+    def __init__(self, laws, minutes, jobs):
+        self.laws = laws
+        self.begun = time.monotonic()
+        self.seconds = minutes * 60
+        self.stop = campaign.Stop()
+        self.stop.listen()
+        self.explorer = fuzz.LibFuzzer("fuzz-fast", "libFuzzer")
+        self.afl = fuzz_afl.Afl(laws)
+        engines = ((self.explorer, 0.35), (fuzz.LibFuzzer("fuzz", "libFuzzer, ASan + UBSan"), 0.2),
+                   (fuzz.LibFuzzer("fuzz-msan", "libFuzzer, MSan"), 0.1), (self.afl, 0.35))
+        self.legs = [(campaign.Campaign(engine, laws, 0, jobs, self.stop), share) for engine, share in engines]
+
+    def left(self):
+        return self.seconds - (time.monotonic() - self.begun)
+
+    def run(self):
+        turns = max(1, round(self.seconds / 60 / TURN_MINUTES))
+        for turn in range(turns):
+            if not self.stop.asked:
+                print(f"\nturn {turn + 1} of {turns}, {self.left() / 60:.0f} minutes left", flush=True)
+                self.turn(self.left() / (turns - turn))
+
+    def turn(self, seconds):
+        """Pruning takes what it takes, and the next turn has that much less."""
+        for fuzzing, share in self.legs:
+            if self.stop.asked:
+                break
+            print(f"\n{fuzzing.engine.name}, {share * seconds:.0f} s", flush=True)
+            if fuzzing.engine is self.afl:
+                self.afl.start_afresh()
+            fuzzing.run(share * seconds)
+        passed = sum(corpora.gather(law) for law in self.laws)
+        print(f"\nAFL++ passed {passed:,} inputs to the common corpus", flush=True)
+        if not self.stop.asked:
+            kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]
+            print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
+                  flush=True)
+
+    def findings(self):
+        """[(finding, the engine that found it)], each law and reason once."""
+        found = {}
+        for fuzzing, _ in self.legs:
+            for finding in fuzzing.findings():
+                found.setdefault((finding.law, finding.reason), (finding, fuzzing.engine))
+        return list(found.values())
+
+    def clean(self):
+        return all(fuzzing.clean() for fuzzing, _ in self.legs)
+
+    def report(self):
+        for fuzzing, _ in self.legs:
+            print(f"\n{fuzzing.engine.name}")
+            fuzzing.report_laws()
+        found = self.findings()
+        engines = {finding: engine for finding, engine in found}
+        triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law))
+        tallies = [tally for fuzzing, _ in self.legs for tally in fuzzing.tallies.values()]
+        print(f"\nsoak: {(time.monotonic() - self.begun) / 60:.1f} minutes{', ended early' if self.stop.asked else ''},"
+              f" {len(self.laws)} laws, {sum(tally.cases for tally in tallies):,} cases,"
+              f" {sum(tally.seconds for tally in tallies) / 60:.0f} process minutes,"
+              f" {sum(len(corpora.files_in(corpora.common(law))) for law in self.laws):,} inputs kept, {len(found)} findings")
+
+
+def build(laws):
+    """Every build that takes part, and the binary of each law in it."""
+    targets = [f"fuzz_{law}" for law in laws] + ["fuzz_canary"]
+    tree.build("release", "cproute")
+    for preset in ("fuzz-fast", "fuzz", "fuzz-msan", "afl", "afl-cmplog"):
+        print(f"building {preset}", flush=True)
+        tree.build(preset, *targets)
+
+
+def run():
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments: SOAK_MINUTES=, LAW= and JOBS= are read from the environment")
+    minutes, laws, jobs = settings()
+    if not shutil.which("afl-fuzz"):
+        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
+    build(laws)
+    corpora.make_seeds()
+    left = triage.salvage(lambda law: tree.fuzz_target("fuzz", law))
+    canaries = [campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
+                for engine in (fuzz.LibFuzzer(), fuzz_afl.Afl([]))]
+    soak = Soak(laws, minutes, jobs)
+    soak.run()
+    triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law))
+    soak.report()
+    print(f"plots: {tree.relative(report.write())}", flush=True)
+    return tree.EXIT_CLEAN if soak.clean() and all(canaries) and not left else tree.EXIT_FINDINGS
+
+
+if __name__ == "__main__":
+    tree.main(run)

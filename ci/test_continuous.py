@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts around the fuzzers, on made-up corpora and findings: what passes between fuzzers, what is kept, what is told."""
+
+import contextlib
+import glob
+import io
+import os
+import re
+import stat
+import tempfile
+import unittest
+
+import afl_machines
+import check
+import corpora
+import history
+import oss_fuzz
+import report
+import suite
+import tree
+import triage
+
+LAW, OTHER_LAW = "splits", "order"
+
+
+class InFolder(unittest.TestCase):
+    """Everything that the scripts write goes to a folder of the test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        for module, name, to in ((tree, "BUILD", "build"), (tree, "FINDINGS", "findings"), (history, "FILE", "history"),
+                                 (triage, "LEFTOVERS", None)):
+            self.addCleanup(setattr, module, name, getattr(module, name))
+            setattr(module, name, (os.path.join(self.folder, "left"),) if to is None else os.path.join(self.folder, to))
+
+    def write(self, path, content=b"x", executable=False):
+        path = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+        if executable:
+            os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def script(self, name, text):
+        return self.write(name, f"#!/bin/sh\n{text}\n".encode(), executable=True)
+
+
+class CorporaTest(InFolder):
+    def test_queues_of_all_instances_are_gathered_once(self):
+        for path, content in ((f"out/{LAW}/one/queue/id:000000", b"a"), (f"out/{LAW}/two/queue/id:000000", b"a"),
+                              (f"out/{LAW}/two/queue/id:000001", b"b"), (f"out/{LAW}/two/crashes/id:000000", b"c")):
+            self.write(path, content)
+        out = os.path.join(self.folder, "out")
+        self.assertEqual(corpora.gather(LAW, [out]), 2)
+        self.assertEqual(corpora.gather(LAW, [out]), 0)
+        self.assertEqual(sorted(self.read(path) for path in corpora.files_in(corpora.common(LAW))), [b"a", b"b"])
+
+    def prune(self, script):
+        for name in "abc":
+            self.write(f"build/fuzz-corpus/{LAW}/{name}", name.encode())
+        sizes = corpora.prune(LAW, self.script("merge", script), [], os.path.join(self.folder, "artifacts"))
+        return sizes, sorted(os.listdir(corpora.common(LAW)))
+
+    def test_what_the_merge_kept_takes_the_place_of_all(self):
+        self.assertEqual(self.prune("cp $4/b $3/"), ((3, 1), ["b"]))
+
+    def test_a_merge_that_fails_or_keeps_nothing_costs_no_input(self):
+        for script in ("cp $4/b $3/; exit 1", "true"):
+            with self.subTest(script):
+                self.assertEqual(self.prune(script), ((3, 3), ["a", "b", "c"]))
+                self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
+
+
+class TriageTest(InFolder):
+    def setUp(self):
+        super().setUp()
+        # Fails on inputs that hold an x, for a reason that is their length.
+        self.target = self.script("target", 'grep -q x "$1" || exit 0\n'
+                                  'echo "law splits failed: $(wc -c < "$1") bytes"; exit 77')
+
+    def judge(self, law, path):
+        return triage.judge(self.target, path)
+
+    def test_equal_laws_and_reasons_are_one_and_the_smallest_comes_first(self):
+        paths = [self.write(f"f/{LAW}/1/crash-1", b"xx"), self.write(f"f/{LAW}/2/crash-2", b"ax"),
+                 self.write(f"f/{OTHER_LAW}/crash-3", b"xx"), self.write(f"f/{LAW}/crash-4", b"x"), self.write(f"f/{LAW}/crash-5", b"a")]
+        groups, held = triage.group(paths, self.judge)
+        self.assertEqual(held, 1)
+        self.assertEqual({key: len(alike) for key, alike in groups.items()},
+                         {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
+
+    def test_an_input_of_no_law_is_wrong_use(self):
+        with self.assertRaises(tree.WrongUse):
+            triage.group([self.write("f/gravity/crash-1")], self.judge)
+
+    def test_what_failed_is_told_from_what_was_queued(self):
+        names = {f"o/{LAW}/run1/crashes/id:000000", f"o/{LAW}/run1/queue/id:000000", f"o/{LAW}/1/crash-ab", f"o/{LAW}/1/log",
+                 f"o/{LAW}/1/slow-unit-ab", f"o/{LAW}/0123456789abcdef", f"o/{LAW}-0123456789abcdef.jsonl"}
+        for name in names:
+            self.write(name)
+        found = {os.path.relpath(path, self.folder) for path in triage.failing_inputs_below(os.path.join(self.folder, "o"))}
+        self.assertEqual(found, {f"o/{LAW}/run1/crashes/id:000000", f"o/{LAW}/1/crash-ab", f"o/{LAW}/0123456789abcdef"})
+
+    def salvage(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return triage.salvage(lambda law: self.target)
+
+    def test_what_a_killed_run_left_is_kept(self):
+        self.write(f"left/{LAW}/3/crash-1", b"x")
+        self.write(f"left/{LAW}/4/crash-2", b"holds now")
+        self.write("left/canary/canary/crashes/id:000000", b"x")
+        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()], [(LAW, "1 bytes")])
+        kept = glob.glob(os.path.join(tree.FINDINGS, "*", "*"))
+        self.assertEqual([self.read(path) for path in kept], [b"x"])
+
+    def test_a_failing_input_leaves_the_corpus(self):
+        path = self.write("crash", b"x")
+        inside = self.write(f"build/fuzz-corpus/{LAW}/{corpora.named_by_content(path)}", b"x")
+        other = self.write(f"build/fuzz-corpus/{LAW}/other", b"y")
+        triage.keep(LAW, path)
+        self.assertEqual((os.path.exists(inside), os.path.exists(other)), (False, True))
+
+
+class ReportTest(InFolder):
+    def test_numbers_are_told_once_and_gaps_are_no_time(self):
+        for at, cases, seconds in ((0, 100, 1.0), (5, 900, 5.0), (100000, 950, 6.0)):
+            with open(history.FILE, "a") as file:
+                file.write(f'{{"at": {at}, "session": "s", "engine": "<e>", "law": "{LAW}", "cases": {cases}, "seconds": {seconds},'
+                           f' "edges": 7, "corpus": 3}}\n')
+        for _ in range(2):
+            history.append("s", "<e>", LAW, finding="sums & splits")
+        with open(history.FILE, "a") as file:
+            file.write('{"at": 1, "cut o')
+        page = report.page(history.read())
+        self.assertIn("950 cases of 1 laws", page)
+        self.assertIn("findings: 1.", page)
+        self.assertIn("sums &amp; splits", page)
+        self.assertNotIn("<e>", page)
+        self.assertEqual(report.fuzzing_time(history.read()), 5 + 2 * report.LONGEST_SILENCE_SECONDS)
+
+    def test_rates_are_cases_for_seconds_of_a_process(self):
+        records = [{"at": at, "session": "s", "engine": "e", "law": LAW, "cases": cases, "seconds": seconds}
+                   for at, cases, seconds in ((0, 100, 1.0), (0.2, 300, 2.0))]
+        total = report.fuzzing_time(records)
+        self.assertEqual([one.lines for one in report.rates(records, total)], [[[(0.5, 150.0)]]])
+
+
+class MachinesTest(unittest.TestCase):
+    def test_one_main_and_unique_names(self):
+        main, others = afl_machines.instances("main", "one", 3), afl_machines.instances("secondary", "two", 3)
+        options = [" ".join(options) for options, _ in main + others]
+        self.assertEqual(sum("-M " in text for text in options), 1)
+        self.assertEqual(len({text.split()[-1] for text in options}), 6)
+
+
+class OssFuzzTest(InFolder):
+    def test_a_target_too_few_or_too_many_is_told(self):
+        build = oss_fuzz.Build("address")
+        build.moved = os.path.join(self.folder, "out")
+        for law in tree.laws():
+            self.write(f"out/fuzz_{law}", b"\x7fELF LLVMFuzzerTestOneInput", executable=True)
+        self.assertEqual(oss_fuzz.targets_are_the_laws(build), f"{len(tree.laws())} targets")
+        stray = self.write("out/libcproute.so", b"")
+        self.assertRaises(suite.Failed, oss_fuzz.targets_are_the_laws, build)
+        os.remove(stray)
+        os.remove(build.target(LAW))
+        self.assertRaises(suite.Failed, oss_fuzz.targets_are_the_laws, build)
+
+
+class WorkflowsTest(unittest.TestCase):
+    """They call what is in this tree, and nothing else of their own."""
+
+    def texts(self):
+        texts = {}
+        for path in glob.glob(tree.path(".github", "workflows", "*.yml")):
+            with open(path) as file:
+                texts[os.path.basename(path)] = file.read()
+        self.assertTrue(texts)
+        return texts
+
+    def test_steps_are_scripts_of_this_tree(self):
+        with open(tree.path("Makefile")) as file:
+            targets = set(re.findall(r"^([a-z-]+):", file.read(), re.MULTILINE))
+        for name, text in self.texts().items():
+            for step in re.findall(r"- run: (.*)", text):
+                with self.subTest(name, step=step):
+                    words = step.split()
+                    if words[0] == "make":
+                        self.assertIn(words[1], targets)
+                    elif words[0] not in ("apt-get", "git"):
+                        self.assertTrue(os.access(tree.path(words[0]), os.X_OK))
+
+    def test_lanes_are_there(self):
+        lanes = re.search(r"lane: \[(.*)\]", self.texts()["check.yml"]).group(1)
+        for lane in lanes.replace(",", " ").split():
+            self.assertIn(lane, check.LANES + check.EXTRA_LANES)
+
+
+if __name__ == "__main__":
+    unittest.main()

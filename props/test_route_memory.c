@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory a route is built with: that of the route. */
+#include "example.h"
+
+enum { SLOTS = 300 };
+
+/* Sequences of 0 to 4 times 2P tokens; every fifth slot is empty. */
+static void fill_boundaries(int64_t *boundaries, int64_t ranks) {
+    boundaries[0] = 0;
+    for (int64_t i = 0; i < SLOTS; i++)
+        boundaries[i + 1] = boundaries[i] + 2 * ranks * (i % 5);
+}
+
+static int64_t lists_with_runs(const cpr_route *route) {
+    return (route->send.count > 0) + (route->recv.count > 0);
+}
+
+static cpr_route *build(const cpr_route_request *request, ledger *book) {
+    const cpr_allocator allocator = ledger_allocator(book);
+    cpr_route *route;
+    assert_int_equal(cpr_route_build(request, &allocator, &route, NULL), CPR_OK);
+    return route;
+}
+
+static void expect_no_other_memory(const cpr_route_request *request) {
+    ledger book;
+    cpr_route *route = build(request, &book);
+    assert_int_equal(book.allocations, 1 + lists_with_runs(route));
+    assert_int_equal(book.held,
+                     sizeof *route + (size_t)(route->send.count + route->recv.count) * sizeof(cpr_run));
+    cpr_route_free(route);
+    assert_int_equal(book.held, 0);
+}
+
+static void routes_need_no_memory_but_their_own(void **state) {
+    (void)state;
+    static const int64_t groups[] = {1, 2, 3, 8, 97, 1024};
+    int64_t boundaries[SLOTS + 1];
+    for (int64_t g = 0; g < LENGTH_OF(groups); g++) {
+        fill_boundaries(boundaries, groups[g]);
+        for (int source = 0; source < CPR_LAYOUT_COUNT; source++)
+            for (int target = 0; target < CPR_LAYOUT_COUNT; target++)
+                for (int64_t rank = 0; rank < groups[g]; rank += 1 + groups[g] / 7) {
+                    const cpr_route_request request =
+                        request_of(boundaries, SLOTS + 1, (cpr_geometry){groups[g], rank}, (cpr_layout)source,
+                                   (cpr_layout)target);
+                    if (source != CPR_HEADS_THEN_TAILS && target != CPR_HEADS_THEN_TAILS)
+                        expect_no_other_memory(&request);
+                }
+    }
+}
+
+/* Between the pair that is in use, whatever the group. */
+static void zigzag_and_contiguous_need_no_spare_in_large_groups(void **state) {
+    (void)state;
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, 5000);
+    for (int64_t rank = 0; rank < 5000; rank += 700) {
+        const cpr_geometry geometry = {5000, rank};
+        const cpr_route_request forth =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
+        const cpr_route_request back =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_CONTIGUOUS, CPR_ZIGZAG);
+        expect_no_other_memory(&forth);
+        expect_no_other_memory(&back);
+    }
+}
+
+/* More ranks than are counted on the stack: sorted with a spare list, and right all the same. */
+static void large_groups_are_sorted_with_a_spare_list(void **state) {
+    (void)state;
+    const cpr_geometry geometry = {2000, 999};
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, geometry.cp_size);
+    const cpr_route_request request =
+        request_of(boundaries, SLOTS + 1, geometry, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS);
+    ledger book;
+    cpr_route *route = build(&request, &book);
+    assert_true(book.allocations > 3);
+    cpr_route *wanted;
+    assert_int_equal(cpr_route_build_per_token(&request, NULL, &wanted, NULL), CPR_OK);
+    assert_true(cpr_route_equal(route, wanted));
+    cpr_route_free(wanted);
+    cpr_route_free(route);
+    assert_int_equal(book.held, 0);
+}
+
+static void a_missing_spare_list_is_no_memory(void **state) {
+    (void)state;
+    const cpr_geometry geometry = {2000, 999};
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, geometry.cp_size);
+    const cpr_route_request request =
+        request_of(boundaries, SLOTS + 1, geometry, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS);
+    for (int64_t fail_at = 0; fail_at < 5; fail_at++) {
+        ledger book;
+        const cpr_allocator allocator = ledger_allocator(&book);
+        book.fail_at = fail_at;
+        cpr_route *route = NULL;
+        cpr_error error;
+        assert_int_equal(cpr_route_build(&request, &allocator, &route, &error), CPR_NO_MEMORY);
+        expect_error(&error, CPR_NO_MEMORY, -1, 0, 0);
+        assert_null(route);
+        assert_int_equal(book.held, 0);
+    }
+}
+
+/* Heads [4,12) and [36,39) are found apart, with a tail between them, and are one run: less is kept than was counted. */
+static void runs_that_come_to_be_joined_leave_no_memory_behind(void **state) {
+    (void)state;
+    static const int64_t boundaries[] = {0, 4, 36, 48};
+    const cpr_route_request request =
+        request_of(boundaries, 4, (cpr_geometry){2, 0}, CPR_HEADS_THEN_TAILS, CPR_FLAT_ZIGZAG);
+    ledger book;
+    cpr_route *route = build(&request, &book);
+    assert_int_equal(book.held,
+                     sizeof *route + (size_t)(route->send.count + route->recv.count) * sizeof(cpr_run));
+    cpr_route *wanted;
+    assert_int_equal(cpr_route_build_definition(&request, NULL, &wanted, NULL), CPR_OK);
+    assert_true(cpr_route_equal(route, wanted));
+    cpr_route_free(wanted);
+    cpr_route_free(route);
+    assert_int_equal(book.held, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_need_no_memory_but_their_own),
+        cmocka_unit_test(zigzag_and_contiguous_need_no_spare_in_large_groups),
+        cmocka_unit_test(large_groups_are_sorted_with_a_spare_list),
+        cmocka_unit_test(a_missing_spare_list_is_no_memory),
+        cmocka_unit_test(runs_that_come_to_be_joined_leave_no_memory_behind),
+    };
+    return cmocka_run_group_tests_name("route memory", tests, NULL, NULL);
+}
