@@ -200,7 +200,8 @@ static bool make_rows(device *d, unsigned draw, device_rows **rows) {
     *rows = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof **rows);
     for (int64_t r = 0; *rows && r < d->ranks; r++) {
         /* Every other case is aligned, so that wide units are taken too. */
-        const size_t shift = salt_below(d->c->salt, 7, 2) ? 0 : salt_below(d->c->salt, draw, WIDEST_UNIT);
+        const size_t shift =
+            salt_below(d->c->salt, 7, 2) ? 0 : (size_t)salt_below(d->c->salt, draw, WIDEST_UNIT);
         const size_t size = (size_t)d->rows * d->row_bytes;
         uint8_t *block = scratch_bytes(&d->memory, size + shift);
         if (!block)
