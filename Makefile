@@ -2,9 +2,9 @@
 # The front door. Each target is one line that a person could type; the work is done by CMake presets and ci/.
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
-export JOBS FUZZ_SECONDS SOAK_MINUTES LAW
+export JOBS FUZZ_SECONDS SOAK_MINUTES LAW MUTANTS SEED FILES STAGES RULES BUGS SEEDS DETECTION_SECONDS SHRINK
 
-.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report figures planted why replay cover asan \
+.PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report detection figures metrics mutants planted why replay cover asan \
     msan tsan lint format clean help bench gpu upstream instructions compare
 .DEFAULT_GOAL := all
 
@@ -32,12 +32,21 @@ fuzz-report: ## plots of all fuzzing so far: build/fuzz-report.html
 figures: ## measure what fuzzing reaches here, write docs/fuzzing.md; three minutes
 	@$(PYTHON) ci/figures.py
 
+mutants: ## mutation testing of the engine; resumes. MUTANTS=400 for a sample of ten minutes, FILES=a.c SEED=1 FUZZ_SECONDS=60
+	@$(PYTHON) ci/mutants.py
+
+detection: ## how soon planted faults are found, beside two baselines; resumes. BUGS=a,b SEEDS=10 DETECTION_SECONDS=30 SHRINK=5
+	@$(PYTHON) ci/detection.py
+
+metrics: ## both, as far as not measured of this commit yet, and docs/METRICS.md; a night
+	@$(PYTHON) ci/metrics.py
+
 upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone [ALSO=name=checkout]; needs torch
 	@test -n "$(SOURCE)" || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
 	@$(call build,release)
 	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)" $(foreach one,$(ALSO),--also "$(one)")
 
-planted: ## plant each bug of planted/ into a copy of the tree and show which laws see it; two minutes
+planted: ## plant each bug of planted/ into a copy of the tree and show which laws see it; ten minutes
 	@$(PYTHON) ci/planted.py
 
 why: ## train a tiny model with each of those bugs, and write docs/why.md and its pictures; three minutes

@@ -27,6 +27,7 @@ import xml.etree.ElementTree
 import campaign
 import corpora
 import cover
+import detection
 import fuzz
 import fuzz_afl
 import gpu
@@ -41,7 +42,9 @@ import tree
 SMOKE_CASES = 1000
 # What the tests under ASan leave out: the fuzz targets judge the laws under ASan already, the rest is about tests and not the
 # engine. `make asan` runs all.
-NOT_UNDER_ASAN = "exhaustive|test_laws|test_kit|test_shrink|guards|alarms|conform|python|adapters"
+NOT_UNDER_ASAN = "exhaustive|judge|test_laws|test_kit|test_shrink|guards|alarms|conform|python|adapters"
+# All laws as one target, and the one that takes bytes as they come: measurements rest on both finding nothing in the engine.
+PROOF_TARGETS = ("fuzz_suite", "fuzz_raw")
 # Of a whole build's tests; each has its own limit in CMakePresets.json. For machines that do other work too.
 TEST_TIMEOUT = 600
 
@@ -238,7 +241,7 @@ def afl_built():
 
 
 def scripts_tested():
-    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_instructions"]
+    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_instructions", "test_proof"]
     output = suite.command([sys.executable, "-m", "unittest", *tests], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 
@@ -269,8 +272,15 @@ def fuzz_smoke(law):
 def targets_under_asan():
     """What of the build with sanitizers is used; the whole of it takes a third longer."""
     tests = [os.path.splitext(os.path.basename(path))[0] for path in glob.glob(tree.path("props", "test_*.c"))]
-    fuzz_targets = [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary"]
+    fuzz_targets = [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary", *PROOF_TARGETS]
     return ["cproute", *(test for test in tests if not re.search(NOT_UNDER_ASAN, test)), *fuzz_targets]
+
+
+def proof_smoke(target):
+    with tempfile.TemporaryDirectory() as folder:
+        output = suite.command([os.path.join(tree.BUILD, "fuzz", "proof", target), *fuzz.LIBFUZZER_OPTIONS, f"-runs={SMOKE_CASES}",
+                                f"-artifact_prefix={tree.BUILD}/{target}-", folder])
+    return f"{fuzz.executed(output):,} cases"
 
 
 class Lanes:
@@ -343,6 +353,8 @@ class Lanes:
             self.tests.run("fuzz: canary, libFuzzer", canary_found, fuzz.LibFuzzer())
             ctest(self.tests, "fuzz", "test, ASan + UBSan", "-E", NOT_UNDER_ASAN)
             self.tests.run("corpus: replay, ASan + UBSan", replay, "fuzz")
+            for target in PROOF_TARGETS:
+                self.tests.run(f"fuzz: {target}", proof_smoke, target)
             if self.seeds():
                 for law in tree.laws():
                     self.tests.run(f"fuzz: {law}", fuzz_smoke, law)
@@ -372,8 +384,9 @@ class Lanes:
     def lint(self):
         for name, check in lint.CHECKS:
             self.tests.run(name, check)
-        self.tests.run("ci: the fuzzing scripts' own tests", scripts_tested)
+        self.tests.run("ci: the scripts' own tests", scripts_tested)
         self.tests.run("planted: every bug applies", planted_bugs_apply)
+        self.tests.run("planted: bugs of the engine compile", detection.check)
 
 
 LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")

@@ -213,6 +213,23 @@ static void making_one_takes_memory(void **state) {
 }
 
 /* One thing about a tensor is another, and all else is as it was. */
+static size_t bytes_of_an_empty_cache(int64_t max_entries) {
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = cache_of(max_entries, &allocator);
+    const size_t bytes = books.live_bytes;
+    cpr_cache_free(cache);
+    return bytes;
+}
+
+/* It is made for a training step as for a server. */
+static void memory_follows_the_bound(void **state) {
+    (void)state;
+    assert_true(bytes_of_an_empty_cache(1) < 4096);
+    assert_true(bytes_of_an_empty_cache(1000) < 1000 * 4 * sizeof(void *));
+    assert_true(bytes_of_an_empty_cache(INT64_MAX) < 1 << 20);
+}
+
 static void other_handle(cpr_tensor *t) {
     t->handle++;
 }
@@ -421,6 +438,22 @@ static void a_captured_route_stays(void **state) {
         cpr_route_release(captured);
         cpr_cache_free(cache);
     }
+}
+
+static void capturing_again_takes_no_more_memory(void **state) {
+    (void)state;
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    cpr_route_release(capture(cache, lookup));
+    const size_t bytes = books.live_bytes;
+    for (int i = 0; i < 10; i++)
+        cpr_route_release(capture(cache, lookup));
+    assert_int_equal(books.live_bytes, bytes);
+    cpr_cache_free(cache);
+    verdict v = {.outcome = LAW_PASSED};
+    assert_true(ledger_settled(&books, "the cache", &v));
 }
 
 static void a_replay_is_for_its_own_route(void **state) {
@@ -1004,6 +1037,7 @@ int main(void) {
         cmocka_unit_test(errors_are_those_of_building),
         cmocka_unit_test(bounds_must_be_possible),
         cmocka_unit_test(making_one_takes_memory),
+        cmocka_unit_test(memory_follows_the_bound),
         cmocka_unit_test(version_looks_at_all_of_a_tensor),
         cmocka_unit_test(content_looks_at_every_boundary),
         cmocka_unit_test(bytes_are_those_that_the_allocator_gave),
@@ -1011,6 +1045,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_handed_out),
         cmocka_unit_test(a_route_outlives_its_cache),
         cmocka_unit_test(a_captured_route_stays),
+        cmocka_unit_test(capturing_again_takes_no_more_memory),
         cmocka_unit_test(a_replay_is_for_its_own_route),
         cmocka_unit_test(captures_have_a_bound),
         cmocka_unit_test(narrower_bounds_wait_for_captures),

@@ -342,6 +342,8 @@ static void lengths_are_rounded_up(void **state) {
     cpr_error error;
     assert_int_equal(cpr_pad_cu_seqlens(&cu, 4, made, 4, NULL), CPR_OK);
     expect_numbers(made, padded, 4);
+    assert_int_equal(cpr_pad_cu_seqlens(&cu, 1, made, 4, NULL), CPR_OK);
+    expect_numbers(made, real, 4);
     cpr_pad_cu_seqlens(&cu, 4, made, 3, &error);
     expect_error(&error, CPR_TOTAL_MISMATCH, -1, 3, 4);
     cpr_pad_cu_seqlens(&cu, 0, made, 4, &error);

@@ -40,24 +40,28 @@ enum { PAIRS = CPR_LAYOUT_COUNT * CPR_LAYOUT_COUNT, PAIR_FIELDS = 8 * (PAIRS - 2
 static const struct {
     int64_t rows;
     bool blind;
+    int64_t tp_size;
 } manners[] = {
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {CPR_ROWS_UNCHECKED, false},
-    {16, false},
-    {16, false},
-    {24, false},
-    {CPR_ROWS_UNCHECKED, true},
-    {16, true},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {CPR_ROWS_UNCHECKED, false, 0},
+    {16, false, 0},
+    {16, false, 0},
+    {24, false, 0},
+    {CPR_ROWS_UNCHECKED, true, 0},
+    {16, true, 0},
+    {CPR_ROWS_UNCHECKED, false, 1},
+    {CPR_ROWS_UNCHECKED, false, 1},
+    {CPR_ROWS_UNCHECKED, false, 2},
 };
 static const int64_t row_counts[] = {CPR_ROWS_UNCHECKED, CPR_ROWS_UNCHECKED, 16, 24};
 static const int64_t indices[] = {1, 1, 1, 2, 2, 0, 3, 10};
@@ -196,6 +200,7 @@ static void set_question(cache_op *op, const uint8_t f[FIELDS]) {
     op->target = order[(1 - from + pair / CPR_LAYOUT_COUNT + CPR_LAYOUT_COUNT) % CPR_LAYOUT_COUNT];
     op->rows = manners[f[3]].rows;
     op->blind = manners[f[3]].blind;
+    op->tp_size = manners[f[3]].tp_size;
 }
 
 static void set_data(cache_op *op, uint8_t which) {

@@ -82,7 +82,7 @@ static void add_question(line *l, const cache_op *op) {
     add(l, "  rank %" PRId64 " of %" PRId64 "  %s->%s", op->geometry.cp_rank, op->geometry.cp_size,
         cpr_layout_name(op->source), cpr_layout_name(op->target));
     add_rows(l, op);
-    if (op->tp_size > 1)
+    if (op->tp_size != 0)
         add(l, "  tp %" PRId64, op->tp_size);
     if (op->blind)
         add(l, "  contents unreadable");
@@ -168,7 +168,7 @@ static void add_question_json(line *l, const cache_op *op) {
         add_string(l, "dst", cpr_layout_name(op->target));
     }
     add_rows_json(l, op);
-    if (op->tp_size > 1)
+    if (op->tp_size != 0)
         add_number(l, "tp", op->tp_size);
     if (op->blind)
         add(l, ",\"blind\":true");

@@ -228,7 +228,7 @@ static model_entry entry_for(const world *w, const world_tensor *t, const cpr_lo
                 .geometry = lookup->geometry,
                 .source = lookup->source,
                 .target = lookup->target,
-                .tp_size = lookup->tp_size,
+                .tp_size = lookup->tp_size == 0 ? 1 : lookup->tp_size, /* 0 is as 1 */
             },
         .contents = contents_of(w, t),
     };

@@ -97,6 +97,25 @@ static bool offsets_are_right(bookkeeping *b, int64_t rank, const int64_t *token
                         "a local offset is another one", v);
 }
 
+/* Sequences at the end that have no real token may be left out of the real boundaries, which then end where their block does. */
+static bool unreached_have_none(bookkeeping *b, const int64_t *real, int64_t rank, const int64_t *tokens,
+                                verdict *v) {
+    const cpr_padding whole = b->padding;
+    int64_t reached = b->c->entries;
+    while (reached > 1 && real[reached - 1] == real[reached - 2])
+        reached--;
+    if (reached == b->c->entries)
+        return true;
+    int64_t *shorter = scratch_int64(&b->memory, reached);
+    if (!shorter)
+        return subject_no_memory(v);
+    memcpy(shorter, real, (size_t)reached * sizeof *shorter);
+    b->padding.real = cpr_cu_seqlens_int64(shorter, reached);
+    const bool good = maps_are_right(b, v) && rows_are_right(b, rank, tokens, v);
+    b->padding = whole;
+    return good;
+}
+
 static bool refuses_too_long(bookkeeping *b, int64_t *real, verdict *v) {
     const int64_t sequences = b->c->entries - 1;
     if (sequences == 0)
@@ -124,7 +143,8 @@ static void judge(bookkeeping *b, int64_t *real, verdict *v) {
         return;
     const int64_t rank = b->c->geometry.cp_rank;
     oracle_tokens(&pack, b->c->source, rank, tokens);
-    if (rows_are_right(b, rank, tokens, v) && offsets_are_right(b, rank, tokens, v))
+    if (rows_are_right(b, rank, tokens, v) && offsets_are_right(b, rank, tokens, v) &&
+        unreached_have_none(b, real, rank, tokens, v))
         refuses_too_long(b, real, v);
 }
 

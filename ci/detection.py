@@ -1,0 +1,589 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon the planted faults of the engine are found: what `make detection` runs.
+
+    BUGS=a,b              only these of planted/engine/*.patch; all if not given
+    SEEDS=10              runs of every engine for every fault
+    DETECTION_SECONDS=30  after which a run has not found it
+    SHRINK=5              failing cases of every fault that are shrunk; 0: none
+    JOBS=n                runs at once; times want half of the processors left alone
+
+Each patch is an engine with one fault that a public project had. Engines that look for it, from nothing, with all laws and no word
+of which one it is: random cases (props), libFuzzer and AFL++, both in their fast builds and both from a few inputs of random bytes.
+Beside them, in the same run, two baselines: raw, a harness that takes its bytes as they come (proof/fuzz_raw.c), under both
+fuzzers, and unit, three packs there and back as the tests of implementations do (proof/unit_style.c). AFL++ is held to raw under
+AFL++, the others to raw under libFuzzer. A run that finds nothing counts as slower than every other one.
+
+Every run is written to build/detection/runs.jsonl at once; the same command goes on where it was interrupted. Exit code 0: everything
+wanted was reached, 1: it was not, 2: wrong use.
+
+    ci/detection.py check   does every patch apply and compile? Seconds; a part of make lint
+"""
+
+import collections
+import concurrent.futures
+import functools
+import glob
+import hashlib
+import json
+import math
+import os
+import random
+import re
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import fuzz
+import fuzz_afl
+import metrics
+import mutants
+import suite
+import swap
+import tree
+
+PATCHES = tree.path("planted", "engine")
+FOLDER = os.path.join(tree.BUILD, "detection")
+RUNS = os.path.join(FOLDER, "runs.jsonl")
+HEADER = re.compile(r"^# (source|fault|reached by|triggered by): (.+)$", re.MULTILINE)
+FIELDS = ("source", "fault", "reached by", "triggered by")
+ENGINES, BASELINES = ("props", "libFuzzer", "AFL++"), ("raw libFuzzer", "raw AFL++", "unit")
+# Which baseline an engine is held to.
+RAW_OF = {"props": "raw libFuzzer", "libFuzzer": "raw libFuzzer", "AFL++": "raw AFL++"}
+HELD_TO = ("raw", "unit")
+SEEDS_OF_A_LAW, SEED_BYTES = 2, 96
+HANG_SECONDS = 1
+MEDIAN_WANTED, A12_WANTED, LEAST_PATCHES = 5.0, 0.9, 20
+NEVER = math.inf
+PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path('planted', 'planted.h')}")
+GRACE_SECONDS = 15
+POLL_SECONDS = 0.02
+MINIMIZE_SECONDS = 10
+SMALLEST_SECONDS = 20
+PROGRESS_EVERY = 10
+
+
+# ---------------------------------------------------------------------------- patches
+
+class Patch:
+    def __init__(self, path):
+        self.path = path
+        self.name = os.path.splitext(os.path.relpath(path, PATCHES))[0]
+        with open(path) as file:
+            self.text = file.read()
+        self.header = dict(HEADER.findall(self.text.split("\n--- ", 1)[0]))
+        self.files = re.findall(r"^\+\+\+ b/(\S+)", self.text, re.MULTILINE)
+
+    def check_header(self):
+        missing = [field for field in FIELDS if not self.header.get(field)]
+        if missing:
+            raise suite.Failed(f"{self.name}: no line `# {missing[0]}: ...`")
+        if not re.match(r"https://\S+$", self.header["source"]):
+            raise suite.Failed(f"{self.name}: its source is no address")
+
+    def apply(self, folder):
+        """To copies of the files that it changes, in a folder where they lie as in the tree."""
+        # Without a repository around, git takes paths from where it stands.
+        done = subprocess.run(["git", "apply", "-p1", "-C1", self.path], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))})
+        if done.returncode:
+            raise suite.Failed(f"{self.name} does not apply any more:\n{done.stdout.strip()}")
+
+
+class Control:
+    """The engine as it is. What is found in it is a false alarm, and says that nothing else found is worth anything."""
+
+    name, text, files, header = "none", "", (), {}
+
+    def apply(self, folder):
+        pass
+
+
+CONTROL = Control()
+
+
+def all_patches(choice=None):
+    patches = [Patch(path) for path in sorted(glob.glob(os.path.join(PATCHES, "*.patch")))]
+    if not choice:
+        return patches
+    known = {patch.name: patch for patch in patches}
+    for name in choice.split(","):
+        if name not in known:
+            raise tree.WrongUse(f"BUGS={choice}: there is no planted/engine/{name}.patch")
+    return [known[name] for name in choice.split(",")]
+
+
+def copy_of(patch, folder):
+    """The folders that a patch changes, copied and changed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for top in sorted({os.path.dirname(name) for name in patch.files}):
+        if not os.path.isdir(tree.path(top)):
+            raise suite.Failed(f"{patch.name}: there is no {top}")
+        shutil.copytree(tree.path(top), os.path.join(folder, top), dirs_exist_ok=True)
+    patch.apply(folder)
+
+
+def changed_sources(patch):
+    """Paths of the sources that are compiled with a changed file in them."""
+    return sorted({os.path.join("engine", user) for name in patch.files for user in swap.included_by(os.path.basename(name))})
+
+
+def check_patch(patch, folder):
+    patch.check_header()
+    copy_of(patch, folder)
+    for source in changed_sources(patch):
+        suite.command(["gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-include{tree.path('planted', 'planted.h')}",
+                       "-I", tree.path("engine", "include"), os.path.join(folder, source)])
+
+
+def check():
+    """Every patch applies and compiles. Returns how many there are; raises suite.Failed."""
+    patches = all_patches()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
+        done = [pool.submit(check_patch, patch, os.path.join(FOLDER, "check", patch.name)) for patch in patches]
+        for future in done:
+            future.result()
+    if len(patches) < LEAST_PATCHES:
+        raise suite.Failed(f"{len(patches)} faults are planted in the engine; {LEAST_PATCHES} are wanted")
+    return f"{len(patches)} patches"
+
+
+# ---------------------------------------------------------------------------- programs
+
+class Programs:
+    """The builds that faults are put into."""
+
+    WHAT = {"judge": ("release", "judge"), "fuzz_suite": ("fuzz-fast", "fuzz_suite"), "fuzz_raw": ("fuzz-fast", "fuzz_raw"),
+            "afl_suite": ("afl", "fuzz_suite"), "afl_raw": ("afl", "fuzz_raw")}
+
+    def __init__(self):
+        targets = collections.defaultdict(list)
+        for preset, target in self.WHAT.values():
+            targets[preset].append(target)
+        self.builds = {preset: swap.Build(preset, *names) for preset, names in targets.items()}
+
+    def make(self, patch):
+        """The folder with the programs of a fault; made once for the same patch and tree."""
+        folder = os.path.join(FOLDER, "programs", patch.name)
+        stamp = os.path.join(folder, "made-of")
+        made_of = fingerprint(patch)
+        if os.path.exists(stamp) and open(stamp).read() == made_of:
+            return folder
+        copy_of(patch, folder)
+        for preset, build in self.builds.items():
+            objects = []
+            for source in changed_sources(patch):
+                objects.append(os.path.join(folder, f"{os.path.basename(source)}.{preset}.o"))
+                build.compile(os.path.join(folder, source), objects[-1], *PLANTED_FLAGS)
+            for name, (of_preset, target) in self.WHAT.items():
+                if of_preset == preset:
+                    build.link(target, objects, os.path.join(folder, name))
+        with open(stamp, "w") as file:
+            file.write(made_of)
+        return folder
+
+
+def fingerprint(patch=None):
+    return mutants.fingerprint(tests=False) + (hashlib.sha1(patch.text.encode()).hexdigest()[:16] if patch else "")
+
+
+# ---------------------------------------------------------------------------- runs
+
+class Board:
+    """What proof/board.c writes: reached, triggered, when it was detected, by which law."""
+
+    FORMAT = "=QQQQ"
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "wb") as file:
+            file.write(bytes(struct.calcsize(self.FORMAT)))
+
+    def read(self):
+        with open(self.path, "rb") as file:
+            return struct.unpack(self.FORMAT, file.read(struct.calcsize(self.FORMAT)))
+
+
+def environment_of(engine, board):
+    if engine.endswith("AFL++"):
+        return fuzz_afl.afl_environment(AFL_BENCH_UNTIL_CRASH="1", PLANTED_BOARD=board.path)
+    result = tree.environment(**suite.SANITIZER_ENVIRONMENT)
+    return {**result, **fuzz.fuzz_environment(), "PLANTED_BOARD": board.path}
+
+
+def random_inputs(folder, seed):
+    """What both fuzzers start from, the suite and the baseline alike: random bytes, behind one that names a law."""
+    os.makedirs(folder)
+    for number in range(len(tree.laws()) * SEEDS_OF_A_LAW):
+        law = number % len(tree.laws())
+        with open(os.path.join(folder, f"{number:03}"), "wb") as file:
+            file.write(bytes([law]) + random.Random(f"{seed}/{number}").randbytes(SEED_BYTES))
+    return folder
+
+
+def command_of(engine, programs, folder, seed, seconds):
+    if engine == "props":
+        return [os.path.join(programs, "judge"), "props", str(seed), "0"]
+    if engine == "unit":
+        return [os.path.join(programs, "judge"), "unit"]
+    target = "raw" if engine.startswith("raw") else "suite"
+    inputs = random_inputs(os.path.join(folder, "in"), seed)
+    if engine.endswith("AFL++"):
+        return ["afl-fuzz", "-i", inputs, "-o", os.path.join(folder, "out"), "-s", str(seed), "-V", str(seconds), "-t",
+                f"{1000 * HANG_SECONDS}+", "-m", "none", "-G", str(fuzz_afl.LONGEST_INPUT), "--", os.path.join(programs, f"afl_{target}")]
+    # There is no corpus whose sizes inputs could grow with.
+    return [os.path.join(programs, f"fuzz_{target}"), *fuzz.LIBFUZZER_OPTIONS, "-len_control=0", f"-timeout={HANG_SECONDS}", f"-seed={seed}",
+            f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", inputs]
+
+
+def found_something(engine, folder, status):
+    if engine.endswith("AFL++"):
+        return any(glob.glob(os.path.join(folder, "out", "*", kind, "id:*")) for kind in ("crashes", "hangs"))
+    if engine.endswith("libFuzzer"):
+        return any(glob.glob(os.path.join(folder, kind + "-*")) for kind in ("crash", "timeout", "oom", "leak"))
+    return status != 0
+
+
+def wait_until_found(process, board, seconds):
+    """False if neither the process ended nor a law failed in that time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            process.wait(POLL_SECONDS)
+            return True
+        except subprocess.TimeoutExpired:
+            if board.read()[2]:
+                return True
+    return False
+
+
+def run_once(patch, programs, engine, seed, seconds):
+    """How long it took until a law failed or something crashed; None: neither did."""
+    folder = os.path.join(FOLDER, "running", f"{patch.name}-{engine}-{seed}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    board = Board(os.path.join(folder, "board"))
+    begun = time.monotonic_ns()
+    with open(os.path.join(folder, "log"), "wb") as log:
+        process = subprocess.Popen(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, env=environment_of(engine, board), start_new_session=True)
+        ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS)
+        took = (time.monotonic_ns() - begun) / 1e9
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    reached, triggered, detected_ns, law = board.read()
+    by_law = detected_ns > 0
+    if by_law:
+        took = (detected_ns - begun) / 1e9
+    detected = by_law or (ended and found_something(engine, folder, process.returncode))
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"seconds": round(took, 4) if detected and took <= seconds + HANG_SECONDS else None, "reached": reached, "triggered": triggered,
+            "law": tree.laws()[law] if by_law and engine != "unit" else None}
+
+
+class State:
+    def __init__(self):
+        os.makedirs(FOLDER, exist_ok=True)
+        self.runs = {}
+        for entry in mutants.read_lines(RUNS):
+            self.runs[tuple(entry["key"])] = entry
+        self.lock = threading.Lock()
+        self.file = open(RUNS, "a")
+
+    def add(self, key, found):
+        with self.lock:
+            self.runs[key] = {"key": list(key), **found}
+            self.file.write(json.dumps(self.runs[key]) + "\n")
+            self.file.flush()
+
+
+def key_of(patch, engine, seed, seconds):
+    return (fingerprint_of_patch(patch), patch.name, engine, seed, seconds)
+
+
+@functools.lru_cache(maxsize=None)
+def fingerprint_of_patch(patch):
+    return fingerprint(patch)
+
+
+# ---------------------------------------------------------------------------- shrinking
+
+def size_of(programs, law, path):
+    """Bytes that are drawn from: what a case is made of, whatever else the file holds."""
+    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True)
+    return int(done.stdout.split()[0]) if done.returncode == 0 and done.stdout else None
+
+
+def quietly(command, seconds, **environment):
+    """Output of a command that is ended after so long."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                               text=True, errors="replace", env=environment)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+    return output or ""
+
+
+def shrink_once(patch, programs, law, seed):
+    """{"start", "ours", "libFuzzer", "AFL++"}: sizes, and the seconds that each took."""
+    folder = os.path.join(FOLDER, "shrinking", f"{patch.name}-{seed}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    start = os.path.join(folder, "start")
+    judge = os.path.join(programs, "judge")
+    quietly([judge, "find", law, str(seed), start], 60, **tree.environment())
+    if not os.path.exists(start):
+        return None
+    sizes = {"start": size_of(programs, law, start)}
+    commands = {
+        "ours": ([judge, "shrink", law, start, os.path.join(folder, "ours")], tree.environment()),
+        "libFuzzer": ([os.path.join(programs, "fuzz_suite"), "-minimize_crash=1", "-timeout=10", f"-max_total_time={MINIMIZE_SECONDS}",
+                       f"-exact_artifact_path={os.path.join(folder, 'libFuzzer')}", start], {**fuzz.fuzz_environment(), "PROOF_LAW": law}),
+        "AFL++": (["afl-tmin", "-i", start, "-o", os.path.join(folder, "AFL++"), "-m", "none", "-t", "2000", "--",
+                   os.path.join(programs, "afl_suite")], fuzz_afl.afl_environment(PROOF_LAW=law)),
+    }
+    for tool, (command, environment) in commands.items():
+        begun = time.monotonic()
+        quietly(command, 3 * MINIMIZE_SECONDS, **environment)
+        result = os.path.join(folder, tool)
+        sizes[tool] = size_of(programs, law, result) if os.path.exists(result) else sizes["start"]
+        sizes[tool + " seconds"] = round(time.monotonic() - begun, 2)
+    shutil.rmtree(folder, ignore_errors=True)
+    return sizes
+
+
+def smallest(programs, law):
+    """The smallest bytes that a search of its own finds, None if it finds none, and how far it went."""
+    output = quietly([os.path.join(programs, "judge"), "smallest", law, str(SMALLEST_SECONDS)], 3 * SMALLEST_SECONDS, **tree.environment())
+    lines = output.strip().splitlines()
+    found = re.match(r"(\d+) [0-9a-f]*$", lines[-1]) if lines else None
+    return {"smallest": int(found.group(1)) if found else None, "searched": lines[0] if lines else ""}
+
+
+# ---------------------------------------------------------------------------- figures
+
+def a12(ours, theirs):
+    """Vargha and Delaney: how likely a time of ours is shorter than one of theirs; what never ended is longest, and ties with the like."""
+    wins = sum(1.0 if x < y else 0.5 if x == y else 0.0 for x in ours for y in theirs)
+    return wins / (len(ours) * len(theirs))
+
+
+def times(state, patch, engine, seeds, seconds):
+    """Of every seed; the unit tests have no seed."""
+    entries = [state.runs.get(key_of(patch, engine, 1 if engine == "unit" else seed, seconds)) for seed in range(1, seeds + 1)]
+    return [NEVER if entry["seconds"] is None else entry["seconds"] for entry in entries if entry]
+
+
+def figures(state, patches, seeds, seconds):
+    """What is told of every fault."""
+    rows = []
+    for patch in patches:
+        row = {"name": patch.name, **patch.header, "engines": {}, "a12": {}}
+        by_engine = {engine: times(state, patch, engine, seeds, seconds) for engine in ENGINES + BASELINES}
+        for engine, taken in by_engine.items():
+            entries = [state.runs.get(key_of(patch, engine, seed, seconds)) for seed in range(1, seeds + 1)]
+            entries = [entry for entry in entries if entry]
+            row["engines"][engine] = {
+                "times": [None if time == NEVER else time for time in taken],
+                "median": None if statistics.median_low(taken) == NEVER else statistics.median(sorted(taken)),
+                "found": sum(time != NEVER for time in taken), "of": len(taken),
+                "reached": all(entry["reached"] for entry in entries), "triggered": all(entry["triggered"] for entry in entries),
+                "laws": dict(collections.Counter(entry["law"] or "a crash" for entry in entries if entry["seconds"] is not None))}
+        for baseline in HELD_TO:
+            row["a12"][baseline] = {engine: round(a12(by_engine[engine], by_engine[RAW_OF[engine] if baseline == "raw" else baseline]), 3)
+                                    for engine in ENGINES}
+        shrunk = [state.runs[key] for key in state.runs if key[:3] == (fingerprint_of_patch(patch), patch.name, "shrink")]
+        if shrunk:
+            row["shrinking"] = shrink_figures(shrunk, state.runs.get((fingerprint_of_patch(patch), patch.name, "smallest", 0, SMALLEST_SECONDS)))
+        rows.append(row)
+    return rows
+
+
+def shrink_figures(shrunk, searched):
+    tools = ("ours", "libFuzzer", "AFL++")
+    known = [entry[tool] for entry in shrunk for tool in tools if entry.get(tool)]
+    known += [searched["smallest"]] if searched and searched.get("smallest") else []
+    optimum = min(known)
+    median = {tool: statistics.median([entry[tool] for entry in shrunk if entry.get(tool)] or [0]) for tool in ("start", *tools)}
+    return {"law": shrunk[0]["law_of"], "optimum": optimum, "by_search": bool(searched and searched.get("smallest") == optimum),
+            "median": median, "cases": len(shrunk),
+            "at_optimum": {tool: sum(entry.get(tool) == optimum for entry in shrunk) for tool in tools},
+            "seconds": {tool: statistics.median([entry[tool + " seconds"] for entry in shrunk]) for tool in tools}}
+
+
+def shown(seconds):
+    return "never" if seconds is None else f"{seconds:.3f}" if seconds < 0.1 else f"{seconds:.2f}"
+
+
+def summary(rows):
+    medians = [row["engines"][engine]["median"] for row in rows for engine in ENGINES]
+    found = all(row["engines"][engine]["found"] == row["engines"][engine]["of"] > 0 for row in rows for engine in ENGINES)
+    a12_of = {baseline: [value for row in rows for value in row["a12"][baseline].values()] for baseline in HELD_TO}
+    return {"bugs": len(rows), "all_found": found,
+            "slowest_median": None if None in medians else max(medians),
+            "a12_median": {baseline: statistics.median(values) for baseline, values in a12_of.items()},
+            "a12_below": {baseline: sorted({row["name"] for row in rows if min(row["a12"][baseline].values()) < A12_WANTED})
+                          for baseline in HELD_TO}}
+
+
+def report(rows):
+    print(f"\n{'fault':<26}" + "".join(f"{engine:>14}" for engine in ENGINES + BASELINES) + f"{'A12 raw':>10}{'A12 unit':>10}"
+          f"{'shrunk to':>11}{'libF.':>7}{'tmin':>6}{'best':>6}")
+    for row in rows:
+        shrinking = row.get("shrinking")
+        sizes = "".join(f"{value:>{width}g}" for value, width in zip(
+            [shrinking["median"]["ours"], shrinking["median"]["libFuzzer"], shrinking["median"]["AFL++"], shrinking["optimum"]],
+            (11, 7, 6, 6))) if shrinking else ""
+        print(f"{row['name']:<26}" + "".join(f"{shown(row['engines'][engine]['median']):>14}" for engine in ENGINES + BASELINES) +
+              "".join(f"{min(row['a12'][baseline].values()):>10.2f}" for baseline in HELD_TO) + sizes)
+    told = summary(rows)
+    print(f"\n{told['bugs']} faults, found by every engine in every run: {'yes' if told['all_found'] else 'NO'}; slowest median "
+          f"{shown(told['slowest_median'])} s (wanted below {MEDIAN_WANTED:g}); median A12 against raw "
+          f"{told['a12_median']['raw']:.2f}, unit {told['a12_median']['unit']:.2f} (wanted {A12_WANTED:g})")
+    for baseline in HELD_TO:
+        print(f"A12 below {A12_WANTED:g} against {baseline}: {' '.join(told['a12_below'][baseline]) or 'none'}")
+    return told
+
+
+# ---------------------------------------------------------------------------- all of it
+
+def jobs_of(patches, seeds):
+    """(patch, engine, seed), a seed of everything first, so that an interrupted run knows a little of all."""
+    for seed in range(1, seeds + 1):
+        for patch in patches:
+            for engine in ENGINES + BASELINES:
+                if engine != "unit" or seed == 1:
+                    yield patch, engine, seed
+
+
+def in_parallel(tasks, work, what):
+    """Calls work(*task) for all tasks on JOBS threads; false if it was interrupted."""
+    stopped = threading.Event()
+    previous = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    begun = told = time.monotonic()
+    done = 0
+
+    def one(task):
+        if not stopped.is_set():
+            work(*task)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
+        running = {pool.submit(one, task) for task in tasks}
+        total = len(running)
+        while running:
+            ended, running = concurrent.futures.wait(running, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in ended:
+                future.result()
+            done += len(ended)
+            if time.monotonic() - told >= PROGRESS_EVERY:
+                told = time.monotonic()
+                print(f"{told - begun:6.0f} s  {what}: {done} of {total}", flush=True)
+    signal.signal(signal.SIGINT, previous)
+    return not stopped.is_set()
+
+
+def measure(patches, seeds, seconds, state):
+    programs = Programs()
+    folders = {}
+
+    def make(patch):
+        folders[patch.name] = programs.make(patch)
+
+    def one(patch, engine, seed):
+        state.add(key_of(patch, engine, seed, seconds), run_once(patch, folders[patch.name], engine, seed, seconds))
+
+    if not in_parallel([(patch,) for patch in [CONTROL, *patches]], make, "programs"):
+        return False, folders
+    for what, tasks in (("control runs", jobs_of([CONTROL], 1)), ("runs", jobs_of(patches, seeds))):
+        left = [task for task in tasks if key_of(*task, seconds) not in state.runs]
+        if not in_parallel(left, one, what):
+            return False, folders
+    return True, folders
+
+
+def false_alarms(state, seconds):
+    """Engines that find something in the engine as it is."""
+    return [engine for _, engine, seed in jobs_of([CONTROL], 1)
+            if state.runs[key_of(CONTROL, engine, seed, seconds)]["seconds"] is not None]
+
+
+def law_of(state, patch, seeds, seconds):
+    """The law that random cases break first, most often."""
+    laws = collections.Counter()
+    for seed in range(1, seeds + 1):
+        for engine in ENGINES:
+            entry = state.runs.get(key_of(patch, engine, seed, seconds))
+            if entry and entry["law"]:
+                laws[entry["law"]] += 1
+    return laws.most_common(1)[0][0] if laws else None
+
+
+def measure_shrinking(patches, folders, count, seeds, seconds, state):
+    tasks = []
+    for patch in patches:
+        law = law_of(state, patch, seeds, seconds)
+        if law:
+            tasks += [(patch, law, "smallest", 0)] + [(patch, law, "shrink", seed) for seed in range(1, count + 1)]
+
+    def key(patch, what, seed):
+        return (fingerprint_of_patch(patch), patch.name, what, seed, SMALLEST_SECONDS)
+
+    def one(patch, law, what, seed):
+        folder = folders[patch.name]
+        found = smallest(folder, law) if what == "smallest" else shrink_once(patch, folder, law, seed)
+        if found:
+            state.add(key(patch, what, seed), {**found, "law_of": law})
+
+    return in_parallel([task for task in tasks if key(task[0], task[2], task[3]) not in state.runs], one, "shrinking")
+
+
+def run():
+    if sys.argv[1:] == ["check"]:
+        try:
+            print(check())
+        except suite.Failed as failed:
+            print(failed, file=sys.stderr)
+            return tree.EXIT_FINDINGS
+        return tree.EXIT_CLEAN
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments but `check`: BUGS=, SEEDS=, DETECTION_SECONDS=, SHRINK= and JOBS= are read from the environment")
+    if not shutil.which("afl-fuzz"):
+        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    patches = all_patches(os.environ.get("BUGS"))
+    seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
+    shrinks = mutants.whole_number("SHRINK", 5)
+    fuzz_afl.adopt_orphans()
+    state = State()
+    begun = time.monotonic()
+    print(f"{len(patches)} planted faults, {seeds} seeds, {seconds} s, {tree.commit()}", flush=True)
+    finished, folders = measure(patches, seeds, seconds, state)
+    finished = finished and (not shrinks or measure_shrinking(patches, folders, shrinks, seeds, seconds, state))
+    if not finished:
+        print("interrupted: the same command goes on from here")
+        return tree.EXIT_FINDINGS
+    alarms = false_alarms(state, seconds)
+    if alarms:
+        print(f"found in the engine as it is, so nothing here means anything: {', '.join(alarms)}")
+        return tree.EXIT_FINDINGS
+    rows = figures(state, patches, seeds, seconds)
+    told = report(rows)
+    if not os.environ.get("BUGS"):
+        metrics.keep("detection", {"rows": rows, "summary": told, "seeds": seeds, "limit": seconds, "shrinks": shrinks, "jobs": tree.jobs(),
+                                 "seconds": round(time.monotonic() - begun)})
+    good = told["all_found"] and told["slowest_median"] is not None and told["slowest_median"] < MEDIAN_WANTED and \
+        all(value >= A12_WANTED for value in told["a12_median"].values())
+    return tree.EXIT_CLEAN if good else tree.EXIT_FINDINGS
+
+
+if __name__ == "__main__":
+    tree.main(run)

@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation testing of the engine: what `make mutants` runs.
+
+    MUTANTS=400           so many, drawn by SEED=1; without it all of them, which takes a night
+    FILES=route.c,bits.h  only those sources
+    JOBS=n                mutants at once; all processors if not given
+    FUZZ_SECONDS=60       how long a survivor of the other stages is fuzzed; 0: not at all
+    STAGES=replay,props   only these stages, for a first look; all if not given
+    RULES=own             own, universal (universalmutator's rules, from PyPI: pip install universalmutator), or own,universal
+
+A mutant goes through the stages until one of them kills it: the replay of the corpus, all laws on random cases of one seed, the cmocka
+tests, the first two again under ASan and UBSan and all laws in several threads under TSan, fuzzing with all laws. What hangs is killed. Mutants that are compiled to the same
+object code as the original, or as another mutant, are dropped; so are those that are no C.
+
+Every verdict is written to build/mutants/state.jsonl at once, so an interrupted run goes on where it was; verdicts are good as
+long as engine, laws and corpus are as they were. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
+Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any more, 2: wrong use.
+"""
+
+import collections
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import campaign
+import fuzz
+import metrics
+import mutate
+import suite
+import swap
+import tree
+
+FOLDER = os.path.join(tree.BUILD, "mutants")
+STATE = os.path.join(FOLDER, "state.jsonl")
+EQUIVALENT = tree.path("ci", "mutants", "equivalent.jsonl")
+WANTED_BEFORE_FUZZING, WANTED = 97.0, 99.0
+SEED, ROUNDS, ROUNDS_UNDER_ASAN = 1, 1000, 300
+CPU_SECONDS, WALL_SECONDS, MEMORY = 5, 20, 2 << 30
+SLOW = 4  # sanitizers and cmocka programs take so many times longer
+PROGRESS_EVERY = 10
+# What warnings are for decides what is C here: a mutant with two arguments swapped that only a warning stops is none.
+MUTANT_FLAGS = ("-O2", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+                "-Werror=implicit-function-declaration", "-Werror=return-type", "-Werror=uninitialized")
+# Programs that say nothing about the engine, or what other stages say.
+NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards", "test_case_text", "test_corpus", "test_cache_case",
+                     "test_tensor_case", "test_law_tools", "test_law_alarms", "test_cache_alarms", "test_tensor_alarms")
+STAGES = ("replay", "props", "cmocka", "sanitizers", "fuzzing")
+KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same as another")
+
+
+def tests_of_engine():
+    names = (os.path.splitext(name)[0] for name in os.listdir(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
+    chosen = [name for name in names if name not in NO_TEST_OF_ENGINE]
+    return sorted(chosen, key=lambda name: ("exhaustive" in name, name))  # what takes longest comes last
+
+
+@functools.lru_cache(maxsize=None)
+def fingerprint(tests=True):
+    """Of all that verdicts depend on; laws and what judges by them alone, without the tests."""
+    digest = hashlib.sha1()
+    for top in ("engine", "props", "proof", "corpus") if tests else ("engine", "props", "proof"):
+        for folder, folders, names in os.walk(tree.path(top)):
+            folders.sort()
+            for name in sorted(name for name in names if tests or not name.startswith("test_")):
+                with open(os.path.join(folder, name), "rb") as file:
+                    digest.update(name.encode() + b"\0" + file.read() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def read_lines(path):
+    """Objects of a file with one a line; a last line that was cut off is left out."""
+    if not os.path.exists(path):
+        return
+    with open(path) as file:
+        for line in file:
+            if line.endswith("\n") and line.strip():
+                yield json.loads(line)
+
+
+class Equivalents:
+    """What ci/mutants/equivalent.jsonl says: {"file", "before", "after", "why"}, both lines with single blanks. Without "after" it
+    goes for whatever the line becomes."""
+
+    def __init__(self):
+        self.reasons = {}
+        for entry in read_lines(EQUIVALENT):
+            if not entry.get("why"):
+                raise tree.WrongUse(f"{tree.relative(EQUIVALENT)}: no reason: {entry}")
+            self.reasons[entry["file"], entry["before"], entry.get("after")] = entry["why"]
+
+    def known(self, mutant):
+        """It need not be tried; what a reason without "after" is for is tried, because most of it changes something."""
+        return (mutant["file"], mutant["before"], mutant["after"]) in self.reasons
+
+    def reason(self, mutant):
+        where = mutant["file"], mutant["before"]
+        return self.reasons.get((*where, mutant["after"])) or self.reasons.get((*where, None))
+
+    def gone(self, mutants):
+        """Entries that no mutant of these files is any more."""
+        files = {mutant["file"] for mutant in mutants}
+        known = {(mutant["file"], mutant["before"], after) for mutant in mutants for after in (mutant["after"], None)}
+        return [key for key in self.reasons if key not in known and (key[0] in files or not os.path.exists(tree.path(key[0])))]
+
+
+class State:
+    """Verdicts, by the ids of mutants, in a file that grows by a line each."""
+
+    def __init__(self, stages, fuzz_seconds):
+        """What survived fewer stages, or less of them, than are asked for now is to be tried again."""
+        os.makedirs(FOLDER, exist_ok=True)
+        self.fingerprint = fingerprint()
+        self.tried = {"stages": list(stages), "fuzzed": fuzz_seconds if "fuzzing" in stages else 0}
+        self.verdicts = {}
+        for entry in read_lines(STATE):
+            if entry["of"] == self.fingerprint and (entry["verdict"] != SURVIVED or (
+                    set(stages) <= set(entry["stages"]) and self.tried["fuzzed"] <= entry["fuzzed"])):
+                self.verdicts[entry["id"]] = entry
+        self.lock = threading.Lock()
+        self.file = open(STATE, "a")
+
+    def add(self, mutant, verdict):
+        entry = {**{name: mutant[name] for name in ("id", "file", "line", "operator", "before", "after")}, **verdict,
+                 **self.tried, "of": self.fingerprint}
+        with self.lock:
+            self.verdicts[mutant["id"]] = entry
+            self.file.write(json.dumps(entry) + "\n")
+            self.file.flush()
+
+
+class Outcome(Exception):
+    """Ends the way of a mutant through the stages."""
+
+    def __init__(self, verdict, stage="", details=""):
+        super().__init__(verdict)
+        self.verdict = {"verdict": verdict, "stage": stage, "details": details[-200:]}
+
+
+class Laboratory:
+    """Builds, and what is shared by the workers."""
+
+    def __init__(self, stages, fuzz_seconds):
+        self.stages = stages
+        self.fuzz_seconds = fuzz_seconds if "fuzzing" in stages else 0
+        self.tests = tests_of_engine() if "cmocka" in stages else []
+        self.fast = swap.Build("release", "judge", *self.tests)
+        under_asan = ["judge"] * ("sanitizers" in stages) + ["fuzz_suite"] * bool(self.fuzz_seconds)
+        self.asan = swap.Build("fuzz", *under_asan) if under_asan else None
+        self.tsan = swap.Build("tsan", "test_threads") if "sanitizers" in stages else None
+        self.originals = {}
+        self.objects = {}
+        self.lock = threading.Lock()
+        self.seeds = self.make_seeds() if self.fuzz_seconds else None
+        self.compile_originals()
+        self.check_originals()
+
+    def compile_originals(self):
+        engine = swap.overlay(os.path.join(FOLDER, "original"))
+        for name in swap.files():
+            if name.endswith(".c"):
+                self.originals[name] = self.object_of(engine, name, os.path.join(FOLDER, "original.o"))
+
+    def object_of(self, engine, name, out):
+        self.fast.compile(os.path.join(engine, name), out, *MUTANT_FLAGS)
+        with open(out, "rb") as file:
+            return file.read()
+
+    def check_originals(self):
+        """The engine itself must pass what mutants are killed by."""
+        worker = Worker(self, "original")
+        try:
+            worker.judge([])
+        except Outcome as outcome:
+            raise tree.BuildFailed(f"the engine itself fails in the stage {outcome.verdict['stage']}: {outcome.verdict['details']}")
+
+    def make_seeds(self):
+        """The byte seeds of all laws as inputs of the target of all laws."""
+        campaign.make_seeds()
+        folder = os.path.join(FOLDER, "seeds")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        for number, law in enumerate(tree.laws()):
+            for source in campaign.seeds_of(law):
+                for path in campaign.files_in(source):
+                    with open(path, "rb") as file, open(os.path.join(folder, f"{law}-{os.path.basename(path)}"), "wb") as seed:
+                        seed.write(bytes([number]) + file.read())
+        return folder
+
+    def is_new(self, mutant, objects):
+        """False if another mutant was compiled to the same objects."""
+        digest = hashlib.sha1(b"\0".join(name.encode() + content for name, content in sorted(objects.items()))).digest()
+        with self.lock:
+            return self.objects.setdefault(digest, mutant["id"]) == mutant["id"]
+
+
+class Worker:
+    def __init__(self, laboratory, name):
+        self.lab = laboratory
+        self.folder = os.path.join(FOLDER, f"worker-{name}")
+        self.engine = swap.overlay(self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def try_mutant(self, mutant):
+        """The verdict."""
+        name = os.path.basename(mutant["file"])
+        with open(tree.path(mutant["file"])) as file:
+            text = file.read()
+        begin, end, changed = mutant["span"]
+        swap.replace(self.engine, name, text[:begin] + changed + text[end:])
+        try:
+            self.judge(self.compile(mutant, swap.included_by(name)))
+        except Outcome as outcome:
+            return outcome.verdict
+        finally:
+            swap.restore(self.engine, name)
+        return {"verdict": SURVIVED, "stage": "", "details": ""}
+
+    def compile(self, mutant, sources):
+        """Names of the sources whose objects differ."""
+        objects = {}
+        for source in sources:
+            try:
+                compiled = self.lab.object_of(self.engine, source, self.path(source + ".fast.o"))
+            except swap.NotCompiled as failed:
+                raise Outcome("not C", details=str(failed).splitlines()[0])
+            if compiled != self.lab.originals[source]:
+                objects[source] = compiled
+        if not objects:
+            raise Outcome("same code")
+        if not self.lab.is_new(mutant, objects):
+            raise Outcome("same as another")
+        return sorted(objects)
+
+    def judge(self, sources):
+        """Raises what kills it."""
+        for stage in self.lab.stages:
+            getattr(self, "stage_" + stage)(sources)
+
+    def fast_objects(self, sources):
+        return [self.path(source + ".fast.o") for source in sources]
+
+    def stage_replay(self, sources):
+        program = self.link(self.lab.fast, "judge", self.fast_objects(sources))
+        self.run("replay", [program, "replay", tree.CORPUS_CASES])
+
+    def stage_props(self, sources):
+        program = self.link(self.lab.fast, "judge", self.fast_objects(sources))
+        self.run("props", [program, "props", str(SEED), str(ROUNDS)])
+
+    def stage_cmocka(self, sources):
+        for test in self.lab.tests:
+            program = self.link(self.lab.fast, test, self.fast_objects(sources))
+            self.run("cmocka", [program], slow=True)
+            os.remove(program)
+
+    def stage_sanitizers(self, sources):
+        program = self.link(self.lab.asan, "judge", self.compile_all(self.lab.asan, sources, ".asan.o", "-w"))
+        self.run("sanitizers", [program, "replay", tree.CORPUS_CASES], slow=True)
+        self.run("sanitizers", [program, "props", str(SEED), str(ROUNDS_UNDER_ASAN)], slow=True)
+        program = self.link(self.lab.tsan, "test_threads", self.compile_all(self.lab.tsan, sources, ".tsan.o", "-w"))
+        self.run("sanitizers", [program], slow=True)
+
+    def stage_fuzzing(self, sources):
+        """The engine itself is not fuzzed here."""
+        if self.lab.fuzz_seconds and sources:
+            self.fuzz(self.link(self.lab.asan, "fuzz_suite", self.compile_all(self.lab.asan, sources, ".asan.o", "-w")))
+
+    def compile_all(self, build, sources, suffix, *flags):
+        objects = [self.path(source + suffix) for source in sources]
+        for source, out in zip(sources, objects):
+            build.compile(os.path.join(self.engine, source), out, *flags)
+        return objects
+
+    def link(self, build, target, objects):
+        program = self.path(f"{target}-{build.preset}")
+        try:
+            build.link(target, objects, program)
+        except swap.NotCompiled as failed:
+            raise Outcome("not C", details=str(failed))
+        return program
+
+    def run(self, stage, command, slow=False, wall=None):
+        seconds = CPU_SECONDS * (SLOW if slow else 1)
+        process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   start_new_session=True, preexec_fn=swap.limits(seconds, 0 if slow else MEMORY),
+                                   env=tree.environment(**suite.SANITIZER_ENVIRONMENT))
+        try:
+            output, _ = process.communicate(timeout=wall or WALL_SECONDS * (SLOW if slow else 1))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise Outcome(KILLED, stage, "hang")
+        if process.returncode:
+            last = (output.decode(errors="replace").strip().splitlines() or [""])[-1]
+            raise Outcome(KILLED, stage, last if process.returncode > 0 else f"signal {-process.returncode}")
+
+    def fuzz(self, program):
+        found = self.path("found")
+        shutil.rmtree(found, ignore_errors=True)
+        os.makedirs(found)
+        seconds = self.lab.fuzz_seconds
+        self.run("fuzzing", [program, *fuzz.LIBFUZZER_OPTIONS, f"-max_total_time={seconds}", "-artifact_prefix=found/", found, self.lab.seeds],
+                 slow=True, wall=seconds + 60)
+
+
+class Tally:
+    def __init__(self, mutants, state, equivalents):
+        self.by_stage = collections.Counter()
+        self.dropped = collections.Counter()
+        self.equivalent = 0
+        self.survivors = []
+        self.by_file = collections.defaultdict(lambda: [0, 0])
+        for mutant in mutants:
+            entry = state.verdicts.get(mutant["id"])
+            if equivalents.known(mutant):
+                self.equivalent += 1
+            elif entry:
+                self.add(mutant, entry, equivalents)
+
+    def add(self, mutant, entry, equivalents):
+        if entry["verdict"] in DROPPED:
+            self.dropped[entry["verdict"]] += 1
+        elif entry["verdict"] == KILLED:
+            self.by_stage[entry["stage"]] += 1
+            self.by_file[mutant["file"]][0] += 1
+        elif equivalents.reason(mutant):
+            self.equivalent += 1
+        else:
+            self.survivors.append(mutant)
+            self.by_file[mutant["file"]][1] += 1
+
+    def killed(self):
+        return sum(self.by_stage.values())
+
+    def judged(self):
+        return self.killed() + len(self.survivors)
+
+    def percent(self, killed):
+        return 100.0 * killed / self.judged() if self.judged() else 0.0
+
+    def percent_before_fuzzing(self):
+        return self.percent(self.killed() - self.by_stage["fuzzing"])
+
+    def table(self):
+        stages = "  ".join(f"{stage} {self.by_stage[stage]}" for stage in STAGES)
+        dropped = "  ".join(f"{name} {self.dropped[name]}" for name in DROPPED)
+        return (f"{self.judged()} mutants: killed by {stages}; survived {len(self.survivors)}\n"
+                f"dropped: {dropped}  equivalent, listed {self.equivalent}\n"
+                f"killed before fuzzing: {self.percent_before_fuzzing():.2f} % (wanted {WANTED_BEFORE_FUZZING:g} %), in all: "
+                f"{self.percent(self.killed()):.2f} % (wanted {WANTED:g} %)")
+
+    def good(self):
+        return self.judged() > 0 and self.percent_before_fuzzing() >= WANTED_BEFORE_FUZZING and self.percent(self.killed()) >= WANTED
+
+
+def chosen_files(choice):
+    known = swap.files()
+    wanted = choice.split(",") if choice else known
+    for name in wanted:
+        if name not in known:
+            raise tree.WrongUse(f"FILES={choice}: there is no engine/{name}")
+    return wanted
+
+
+def chosen_rules(choice):
+    rules = (choice or "own").split(",")
+    for rule in rules:
+        if rule not in mutate.RULES:
+            raise tree.WrongUse(f"RULES={choice}: the rules are {' '.join(mutate.RULES)}")
+    return rules
+
+
+def chosen_stages(choice):
+    stages = choice.split(",") if choice else STAGES
+    for stage in stages:
+        if stage not in STAGES:
+            raise tree.WrongUse(f"STAGES={choice}: the stages are {' '.join(STAGES)}")
+    return [stage for stage in STAGES if stage in stages]
+
+
+def all_mutants(files, rules):
+    mutants = []
+    for name in files:
+        with open(os.path.join(swap.ENGINE, name)) as file:
+            try:
+                mutants += mutate.mutants_of(f"engine/{name}", file.read(), rules)
+            except ModuleNotFoundError as missing:
+                raise tree.WrongUse(f"{missing}: python3 -m venv build/venv && build/venv/bin/pip install universalmutator,"
+                                    " then make mutants PYTHON=build/venv/bin/python")
+    return mutants
+
+
+def drawn(mutants, count, seed):
+    """So many of them, the same for the same seed, whichever others there are."""
+    if not count:
+        return mutants
+    rank = {mutant["id"]: random.Random(f"{seed}/{mutant['id']}").random() for mutant in mutants}
+    return sorted(mutants, key=lambda mutant: rank[mutant["id"]])[:count]
+
+
+def try_all(mutants, state, equivalents, laboratory, jobs):
+    """False if it was interrupted."""
+    left = [mutant for mutant in mutants if mutant["id"] not in state.verdicts and not equivalents.known(mutant)]
+    workers = [Worker(laboratory, str(number)) for number in range(jobs)]
+    stopped = threading.Event()
+    done = collections.Counter()
+    begun = time.monotonic()
+
+    def work(worker):
+        while not stopped.is_set():
+            with laboratory.lock:
+                mutant = left.pop(0) if left else None
+            if not mutant:
+                return
+            verdict = worker.try_mutant(mutant)
+            if not stopped.is_set():
+                state.add(mutant, verdict)
+                done[verdict["verdict"]] += 1
+
+    previous = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    total, told = len(left), begun
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        running = [pool.submit(work, worker) for worker in workers]
+        while any(not future.done() for future in running):
+            concurrent.futures.wait(running, timeout=0.5)
+            if time.monotonic() - told >= PROGRESS_EVERY:
+                told = time.monotonic()
+                rate = sum(done.values()) / (told - begun)
+                eta = (total - sum(done.values())) / rate if rate else 0
+                print(f"{told - begun:6.0f} s  {sum(done.values()):>6} of {total}  {done[KILLED]} killed  {done[SURVIVED]} survived"
+                      f"  {sum(done[name] for name in DROPPED)} dropped  about {eta / 60:.0f} min left", flush=True)
+    signal.signal(signal.SIGINT, previous)
+    for future in running:
+        future.result()
+    return not stopped.is_set()
+
+
+def whole_number(name, otherwise):
+    text = os.environ.get(name)
+    if text == "0" and otherwise is not None:
+        return 0
+    return tree.positive_number(name, text) if text else otherwise
+
+
+def run():
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments: MUTANTS=, SEED=, FILES=, JOBS=, FUZZ_SECONDS=, STAGES= and RULES= are read from the environment")
+    count, seed, fuzz_seconds = whole_number("MUTANTS", None), whole_number("SEED", 1), whole_number("FUZZ_SECONDS", 60)
+    rules = chosen_rules(os.environ.get("RULES"))
+    every = all_mutants(chosen_files(os.environ.get("FILES")), rules)
+    chosen = drawn(every, count, seed)
+    stages = chosen_stages(os.environ.get("STAGES"))
+    equivalents, state = Equivalents(), State(stages, fuzz_seconds)
+    print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}, engine and tests {state.fingerprint}", flush=True)
+    begun = time.monotonic()
+    laboratory = Laboratory(stages, fuzz_seconds)
+    finished = try_all(chosen, state, equivalents, laboratory, tree.jobs())
+    tally = Tally(chosen, state, equivalents)
+    for mutant in sorted(tally.survivors, key=lambda mutant: (mutant["file"], mutant["line"])):
+        print(f"survived  {mutant['file']}:{mutant['line']}  {mutant['operator']}\n    - {mutant['before']}\n    + {mutant['after']}")
+    gone = equivalents.gone(every) if "universal" not in rules else []
+    for file, before, after in gone:
+        print(f"{tree.relative(EQUIVALENT)}: no mutant any more: {file}: {before} -> {after}")
+    print(tally.table())
+    if not finished:
+        print("interrupted: the same command goes on from here")
+        return tree.EXIT_FINDINGS
+    if len(stages) < len(STAGES) or len({mutant["file"] for mutant in every}) < len(swap.files()):
+        return tree.EXIT_CLEAN if not tally.survivors and not gone else tree.EXIT_FINDINGS  # a look, and no measurement
+    metrics.keep("mutants-sample" if count else "mutants", {
+        "mutants": tally.judged(), "of": len(every), "killed_before_fuzzing": tally.percent_before_fuzzing(),
+        "killed": tally.percent(tally.killed()), "survived": len(tally.survivors), "equivalent": tally.equivalent,
+        "stages": {stage: tally.by_stage[stage] for stage in STAGES}, "dropped": dict(tally.dropped),
+        "fuzz_seconds": fuzz_seconds, "seconds": round(time.monotonic() - begun),
+        "files": sorted({mutant["file"] for mutant in chosen})})
+    return tree.EXIT_CLEAN if tally.good() and not gone else tree.EXIT_FINDINGS
+
+
+if __name__ == "__main__":
+    tree.main(run)

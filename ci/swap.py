@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a build with other sources in the place of some of the engine's: for mutants and planted faults.
+
+A program is built once as it is. Then only sources that differ are compiled, with the flags that the build compiles them with,
+and the program is linked again with their objects ahead of the library, so that the linker takes no others from there.
+"""
+
+import functools
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+
+import tree
+
+ENGINE = tree.path("engine")
+LAUNCHERS = ("ccache", "sccache")
+
+
+class NotCompiled(Exception):
+    pass
+
+
+def environment(preset):
+    return tree.environment(AFL_QUIET="1", **({"AFL_LLVM_CMPLOG": "1"} if preset == "afl-cmplog" else {}))
+
+
+def without_launcher(words):
+    return words[1:] if os.path.basename(words[0]) in LAUNCHERS else words
+
+
+class Build:
+    """The commands of one preset."""
+
+    def __init__(self, preset, *targets):
+        self.preset = preset
+        self.folder = tree.build(preset, *targets)
+        self.environment = environment(preset)
+
+    @functools.lru_cache(maxsize=None)
+    def commands(self, target):
+        listed = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], stdout=subprocess.PIPE, text=True, check=True)
+        return [line for line in listed.stdout.splitlines() if " -o " in line]
+
+    @functools.lru_cache(maxsize=None)
+    def compile_words(self):
+        """As engine sources are compiled: words up to `-o`."""
+        for line in self.commands("cproute_static"):
+            if line.endswith(".c") and "/engine/" in line:
+                words = without_launcher(shlex.split(line))
+                return tuple(words[:words.index("-MD")] if "-MD" in words else words[:words.index("-o")])
+        raise tree.BuildFailed(f"no engine source is compiled in build/{self.preset}")
+
+    def compile(self, source, out, *more):
+        """Raises NotCompiled. `more` comes after the build's own flags."""
+        done = subprocess.run([*self.compile_words(), *more, "-o", out, "-c", source], cwd=self.folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment)
+        if done.returncode:
+            raise NotCompiled(done.stdout.strip())
+
+    @functools.lru_cache(maxsize=None)
+    def link_words(self, target):
+        """(words before the first library, words after, the program)"""
+        line = self.commands(target)[-1]
+        line = re.sub(r"^: && |( && :)+$", "", line)
+        words = without_launcher(shlex.split(line))
+        at = words.index("-o")
+        program = words[at + 1]
+        del words[at:at + 2]
+        first = next(i for i, word in enumerate(words) if word.endswith(".a"))
+        return words[:first], words[first:], os.path.join(self.folder, program)
+
+    def program(self, target):
+        return self.link_words(target)[2]
+
+    def link(self, target, objects, out):
+        before, after, _ = self.link_words(target)
+        done = subprocess.run([*before, *objects, *after, "-o", out], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment)
+        if done.returncode:
+            raise NotCompiled(done.stdout.strip())
+
+
+def files():
+    """Names of the engine's sources and private headers."""
+    return sorted(name for name in os.listdir(ENGINE) if re.search(r"\.[ch]$", name))
+
+
+@functools.lru_cache(maxsize=None)
+def included_by(name):
+    """Names of the sources that are compiled with a file in them."""
+    if name.endswith(".c"):
+        return (name,)
+    users = set()
+    for other in files():
+        with open(os.path.join(ENGINE, other)) as file:
+            if other != name and f'#include "{name}"' in file.read():
+                users.update(included_by(other))
+    return tuple(sorted(users))
+
+
+def overlay(folder):
+    """A copy of the engine made of links, in which single files can be replaced."""
+    engine = os.path.join(folder, "engine")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(engine)
+    for name in os.listdir(ENGINE):
+        os.symlink(os.path.join(ENGINE, name), os.path.join(engine, name))
+    return engine
+
+
+def replace(engine, name, text):
+    """Puts other text in the place of a file of an overlay."""
+    place = os.path.join(engine, name)
+    os.remove(place)
+    with open(place, "w") as file:
+        file.write(text)
+
+
+def restore(engine, name):
+    place = os.path.join(engine, name)
+    os.remove(place)
+    os.symlink(os.path.join(ENGINE, name), place)
+
+
+def limits(cpu_seconds, memory_bytes):
+    """For a child: it is killed beyond them, and leaves no core."""
+    def set_limits():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+        if memory_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    return set_limits
