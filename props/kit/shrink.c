@@ -118,6 +118,19 @@ static bool delete_bytes(search *s) {
     return progress;
 }
 
+/* As long as a record, and across two of them: the first one may be written otherwise than those that follow, so that it cannot
+ * be dropped without becoming one of them. */
+static bool delete_spans(search *s) {
+    bool progress = false;
+    for (size_t record = 0; record < s->shape.record_count; record++) {
+        const size_t length = s->shape.records[record].length;
+        const bool is_new = record == 0 || length != s->shape.records[record - 1].length;
+        for (size_t i = 0; is_new && i + length < s->length && !exhausted(s); i++)
+            progress |= attempt_without(s, i, length);
+    }
+    return progress;
+}
+
 static bool zero_blocks(search *s) {
     bool progress = false;
     for (size_t block = s->length; block > 1 && !exhausted(s); block /= 2) {
@@ -317,9 +330,9 @@ static bool merge_records(search *s) {
  *============================================================================*/
 
 /* Cheap ones first; each success begins again. */
-static bool (*const passes[])(search *s) = {delete_records, delete_bytes,      zero_blocks,  lower_bytes,
-                                            sort_records,   swap_blocks,       lower_pairs,  trade_bytes,
-                                            merge_records,  trade_with_fields, trade_triples};
+static bool (*const passes[])(search *s) = {delete_records, delete_bytes,  zero_blocks,       lower_bytes,
+                                            sort_records,   swap_blocks,   delete_spans,      lower_pairs,
+                                            trade_bytes,    merge_records, trade_with_fields, trade_triples};
 
 static bool begin(search *s) {
     if (!fails(s, s->best, s->length))
