@@ -68,7 +68,6 @@ def mutants_section(measured):
 | equivalent, each with its reason in `ci/mutants/equivalent.jsonl` | {numbers['equivalent']} |
 | **killed before fuzzing**, wanted 97 % | **{numbers['killed_before_fuzzing']:.2f} %** |
 | **killed in all**, {numbers['fuzz_seconds']} s of fuzzing for each that was left, wanted 99 % | **{numbers['killed']:.2f} %** |
-| time taken | {numbers['seconds']} s |
 
 """
 
