@@ -238,6 +238,7 @@ static bool in_place(watched *w) {
                                              (const void *const *)w->to.rows, w->to.rows, s->stream, &error);
     const cpr_error wanted = {CPR_BAD_ROW, -1, 0, 0};
     bool good = same(s, &error, &wanted, s->first, "in place");
+    s->report->cases++;
     if (!good || !is_direct(w))
         return good;
     good = untouched(w, "in place");

@@ -11,6 +11,15 @@ static cpr_rank_record record_of(uint64_t digest, int64_t rows) {
     return (cpr_rank_record){.digest = digest, .rows = rows};
 }
 
+/* NCCL shares no memory in a group of one, which needs none but its own. */
+static bool is_alone(const cpr_cuda_group *group) {
+    return group->size == 1;
+}
+
+static bool is_mapped(const cpr_cuda_window *window) {
+    return is_alone(window->group) || cpr_lsa_is_mapped(window->handle);
+}
+
 /* The least of what all ranks told. */
 static int64_t least_told(const cpr_cuda_group *group) {
     int64_t least = INT64_MAX;
@@ -78,7 +87,9 @@ static cudaError_t is_stream_done(void *stream) {
 /* Of one's own, the address that it is known by here: the other one is an alias. */
 static cudaError_t find_bases(const cpr_cuda_window *window) {
     const cpr_cuda_group *group = window->group;
-    const cudaError_t result = cpr_lsa_bases(window->handle, group->size, window->bases, group->stream);
+    const cudaError_t result = is_alone(group)
+                                   ? cudaSuccess
+                                   : cpr_lsa_bases(window->handle, group->size, window->bases, group->stream);
     return result != cudaSuccess
                ? result
                : cudaMemcpyAsync(&window->bases[group->rank], &window->memory, sizeof window->memory,
@@ -87,11 +98,14 @@ static cudaError_t find_bases(const cpr_cuda_window *window) {
 
 static cpr_status map(cpr_cuda_window *window, cpr_error *error) {
     cpr_cuda_group *group = window->group;
-    const ncclResult_t begun = cpr_lsa_register(group->comm, window->memory, window->bytes, &window->handle);
-    if (cpr_cuda_group_settle(group, begun, error) != CPR_OK) {
-        return error->status;
+    if (!is_alone(group)) {
+        const ncclResult_t begun =
+            cpr_lsa_register(group->comm, window->memory, window->bytes, &window->handle);
+        if (cpr_cuda_group_settle(group, begun, error) != CPR_OK) {
+            return error->status;
+        }
     }
-    if (!cpr_lsa_is_mapped(window->handle)) {
+    if (!is_mapped(window)) {
         return cpr_succeed(error);
     }
     const cudaError_t result = find_bases(window);
@@ -109,11 +123,11 @@ static cpr_status share(cpr_cuda_window *window, cpr_error *error) {
         *error = own;
         return error->status;
     }
-    const bool mapped = cpr_lsa_is_mapped(window->handle);
-    if (cpr_cuda_group_tell(group, &own, record_of(0, mapped), error) != CPR_OK) {
+    if (cpr_cuda_group_tell(group, &own, record_of(0, is_mapped(window)), error) != CPR_OK) {
         return error->status;
     }
-    if (least_told(group) == 0 && window->handle != NULL) {
+    window->shared = least_told(group) != 0;
+    if (!window->shared && window->handle != NULL) {
         (void)cpr_lsa_deregister(group->comm, window->handle);
         window->handle = NULL;
     }
@@ -194,7 +208,7 @@ cpr_status cpr_cuda_reach_find(cpr_cuda_group *group, cpr_error *error) {
     if (result != cudaSuccess) {
         return cpr_cuda_group_cuda_failed(group, result, error);
     }
-    reach->team_size = cpr_lsa_team_size(group->comm);
+    reach->team_size = is_alone(group) ? 1 : cpr_lsa_team_size(group->comm);
     if (cpr_cuda_group_tell(group, &own, record_of(0, reach->team_size), error) != CPR_OK) {
         return error->status;
     }
@@ -206,7 +220,7 @@ cpr_status cpr_cuda_reach_find(cpr_cuda_group *group, cpr_error *error) {
     if (reach->all && make_board(group, error) != CPR_OK) {
         return error->status;
     }
-    reach->all = reach->all && reach->board->handle != NULL;
+    reach->all = reach->all && reach->board->shared;
     reach->known = true;
     return cpr_succeed(error);
 }
@@ -253,14 +267,14 @@ void *cpr_cuda_window_memory(const cpr_cuda_window *window) {
 }
 
 bool cpr_cuda_window_is_shared(const cpr_cuda_window *window) {
-    return window->handle != NULL;
+    return window->shared;
 }
 
 const cpr_cuda_window *cpr_cuda_window_around(const cpr_cuda_group *group, const void *memory, size_t bytes) {
     const uintptr_t begin = (uintptr_t)memory;
     for (const cpr_cuda_window *window = group->reach.windows; window != NULL; window = window->next) {
         const uintptr_t base = (uintptr_t)window->memory;
-        if (window->handle != NULL && begin >= base && begin - base <= window->bytes &&
+        if (window->shared && begin >= base && begin - base <= window->bytes &&
             bytes <= window->bytes - (begin - base)) {
             return window;
         }

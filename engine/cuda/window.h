@@ -13,7 +13,8 @@ struct cpr_cuda_window {
     char *memory;
     size_t bytes;
     bool allocated; /* here, not by the caller */
-    void *handle;   /* NCCL's; NULL: other ranks cannot reach it */
+    bool shared;    /* every rank can reach it */
+    void *handle;   /* NCCL's; NULL: none, as in a group of one */
     void **bases;   /* on the device: where it begins at every rank */
     cpr_allocator allocator;
 };
