@@ -28,7 +28,7 @@ static void *zeroed(size_t size) {
  * MARK: - Work
  *============================================================================*/
 
-typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, FILL, TABLE, DIRECT } work_kind;
+typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, CALL, FILL, TABLE, DIRECT } work_kind;
 
 /* How far a rank's part of a conversion without a route is. */
 typedef enum direct_phase { TELLS, MOVES, ENDS, ENDED } direct_phase;
@@ -56,7 +56,9 @@ typedef struct work {
     void *to;
     size_t bytes; /* of all, or of a row */
     cpr_moves moves;
-    int blocks;
+    void *staged; /* COPY, out of memory that is not pinned */
+    void (*call)(void *context);
+    void *context;            /* CALL */
     struct CUevent_st *event; /* RECORD, AWAIT */
     int64_t number;           /* of the record that is made, or awaited */
     ncclComm_t comm;          /* TALK: all of one group, which goes on until everything has arrived */
@@ -88,9 +90,16 @@ struct CUevent_st {
     struct CUstream_st *recorded_on; /* last */
 };
 
+struct pinned {
+    struct pinned *next;
+    const char *begin;
+    size_t size;
+};
+
 /* What a rank's thread knows. */
 static _Thread_local struct {
     struct CUstream_st *streams;
+    struct pinned *pinned;
     int64_t held, synchronisations, allocations;
     int64_t fail_at;
     cudaError_t fail_with, query;
@@ -325,6 +334,19 @@ ncclResult_t ncclGroupEnd(void) {
     append(group->to, group);
     group->comm->left = group->comm->askings;
     return group->comm->askings > 0 ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+    char *const places = to;
+    (void)cudaMemcpyAsync(places + (size_t)comm->rank * count, from, count, cudaMemcpyDeviceToDevice, stream);
+    (void)ncclGroupStart();
+    for (int peer = 0; peer < comm->world->ranks; peer++)
+        if (peer != comm->rank) {
+            (void)ncclSend(from, count, type, peer, comm, stream);
+            (void)ncclRecv(places + (size_t)peer * count, count, type, peer, comm, stream);
+        }
+    return ncclGroupEnd();
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
@@ -571,6 +593,7 @@ cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries,
  *============================================================================*/
 
 static void free_work(work *w) {
+    free(w->staged);
     free(w->parts);
     free(w);
 }
@@ -596,10 +619,14 @@ static bool do_work(work *w) {
         return true;
     switch (w->kind) {
     case COPY:
-        memcpy(w->to, w->from, w->bytes);
+        memcpy(w->to, w->staged != NULL ? w->staged : w->from, w->bytes);
         return true;
     case MOVE:
         move_units(w);
+        return true;
+    case CALL:
+        w->call(w->context);
+        free(w->context);
         return true;
     case FILL:
         memset(w->to, w->value, w->bytes);
@@ -669,6 +696,15 @@ cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *
     return result;
 }
 
+cudaError_t double_enqueue(cudaStream_t stream, void (*call)(void *context), void *context) {
+    insist(stream->capture == NULL, "a call is captured, whose context is there for one");
+    work *w = make_work(CALL);
+    w->call = call;
+    w->context = context;
+    append(stream, w);
+    return cudaSuccess;
+}
+
 /*==============================================================================
  * MARK: - The runtime
  *============================================================================*/
@@ -706,7 +742,20 @@ cudaError_t cudaMalloc(void **memory, size_t size) {
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t size) {
-    return allocate(memory, size);
+    const cudaError_t result = allocate(memory, size);
+    if (result == cudaSuccess) {
+        struct pinned *made = zeroed(sizeof *made);
+        *made = (struct pinned){.next = device.pinned, .begin = *memory, .size = size};
+        device.pinned = made;
+    }
+    return result;
+}
+
+static bool is_pinned(const void *memory) {
+    for (const struct pinned *p = device.pinned; p != NULL; p = p->next)
+        if ((const char *)memory >= p->begin && (const char *)memory < p->begin + p->size)
+            return true;
+    return false;
 }
 
 /* Both wait for the device. */
@@ -724,6 +773,13 @@ cudaError_t cudaFree(void *memory) {
 }
 
 cudaError_t cudaFreeHost(void *memory) {
+    for (struct pinned **at = &device.pinned; *at != NULL; at = &(*at)->next)
+        if ((*at)->begin == (const char *)memory) {
+            struct pinned *gone = *at;
+            *at = gone->next;
+            free(gone);
+            break;
+        }
     return release(memory);
 }
 
@@ -830,12 +886,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
     const cudaError_t result = outcome();
-    (void)kind;
     if (result == cudaSuccess) {
         work *w = make_work(COPY);
         w->to = to;
         w->from = from;
         w->bytes = bytes;
+        if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* it has left when the call returns */
+            insist(stream->capture == NULL, "a copy out of memory that is not pinned is captured");
+            w->staged = zeroed(bytes + 1);
+            memcpy(w->staged, from, bytes);
+        }
         append(stream, w);
     }
     return result;
