@@ -27,7 +27,7 @@ PROGRAM = os.path.join(tree.BUILD, "gpu", "cproute_gpu_tests")
 RESULTS = os.path.join(tree.BUILD, "gpu", "results")
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph," \
+SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph,simulated/delta," \
             "simulated/direct_layouts,simulated/direct_widths,simulated/direct_refill,simulated/direct_errors,simulated/direct_differ"
 # A run of the tests has limits of its own for each test; these are for what they did not think of.
 RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS = 900, 300, 600

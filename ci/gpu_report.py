@@ -141,6 +141,40 @@ def kernels(results):
             + table(["P", "rows", "S", "pack", "scatter", "device-to-device copy", "pack of it", "scatter of it"], rows))
 
 
+def layer_waits(results):
+    """Counted also where steps are not timed."""
+    rows = [[described(run), *name.removeprefix("waits, ").rsplit(", ", 1), f"{waits:.0f}"]
+            for run, job in jobs_of(results, "measure_delta") for name, waits in job["figures"].items() if name.startswith("waits, ")]
+    if not rows:
+        return ""
+    return ("\nHow often the host waits for the device in a training step of the layer, forward and backward:\n\n"
+            + table(["", "", "tokens of a rank", "waits"], rows))
+
+
+def layer(results):
+    """Steps of the layer: a row a variant and size, with what conversions take, and how often the host waits."""
+    rows = []
+    for run, job in jobs_of(results, "measure_delta"):
+        steps = {}
+        for line in job["lines"]:
+            steps.setdefault((line["rows"], line["what"]), {})[line["from"]] = line
+        for (tokens, variant), found in steps.items():
+            step, moves = found["step"]["time"], found["moves"]["time"]
+            waits = job["figures"].get(f"waits, {variant}, {tokens}")
+            rows.append([found["step"]["cp"], f"{tokens:,}", variant, f"{step / 1e3:.2f}", f"{moves / 1e3:.3f}",
+                         f"{100 * moves / step:.1f} %", "not counted" if waits is None else f"{waits:.0f}"])
+    if not rows:
+        return ("Not measured on this machine: it takes two GPUs or more, and here " +
+                ("is one.\n" if len(results["devices"]) == 1 else "it was not asked for.\n") + layer_waits(results))
+    return ("A training step of the gated delta rule (`consumer/`), forward and backward, heads of 64 × 64, bf16, 8 sequences; milliseconds, of the "
+            "slowest rank, median of 7. *Moving* is the time in which rows are on their way between layouts, waiting for other ranks "
+            "included; *waits* are those of the host for the device in one step. The kernels are plain: look at what moving takes, "
+            "not at its share. In chunkwise states and halos are exchanged too, which is not moving.\n\n"
+            + table(["P", "tokens of a rank", "", "step", "moving", "of the step", "waits"], rows)
+            + ("" if any("one kernel" in row[2] for row in rows) else
+               "\nConversions by one kernel were not measured: these GPUs cannot write to each other's memory.\n"))
+
+
 def without_a_route(results):
     shapes = lines_by_shape(results, ("direct", "conversion", "all-to-all"))
     rows = []
@@ -198,6 +232,7 @@ def section(results):
     text += "\n### Conversions\n\n" + conversions(results)
     text += "\n### Without a route\n\n" + without_a_route(results)
     text += "\n### Kernels alone\n\n" + kernels(results)
+    text += "\n### A layer between conversions\n\n" + layer(results)
     return text + "\n### Lost ranks\n\n" + lost_ranks(results)
 
 

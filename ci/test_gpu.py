@@ -115,6 +115,15 @@ class Page(unittest.TestCase):
         self.assertIn("## 2 × Some GPU", page)
         self.assertIn("| 2 | 8,192 | 8 | 125 | 150 | 100 | 1.25 | 1.50 | 100 |", page)
 
+    def test_steps_of_the_layer(self):
+        step, moves = a_line("headwise", "step", 20000.0), a_line("headwise", "moves", 1500.0)
+        job = a_job("nccl/measure_delta", lines=[step, moves], figures={"waits, headwise, 4096": 0.0})
+        self.assertIn("| 2 | 4,096 | headwise | 20.00 | 1.500 | 7.5 % | 0 |", self.page_of([a_run([job], passed=1)]))
+        self.assertIn("by one kernel were not measured", self.page_of([a_run([job], passed=1)]))
+        counted = {**job, "lines": []}
+        self.assertIn("| P = 2, sharing | headwise | 4096 | 0 |", self.page_of([a_run([counted], passed=1, shares_gpus=True)]))
+        self.assertIn("| 7.5 % | not counted |", self.page_of([a_run([{**job, "figures": {}}], passed=1)]))
+
     def test_not_measured_is_said(self):
         page = self.page_of([a_run([a_job("simulated/layouts"), a_job("nccl/stuck", "skipped")], gpus=1)])
         self.assertIn("Not measured on this machine: it takes two GPUs or more, and here is one.", page)
