@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
+"""The test suite, from a clean clone, in two minutes on two processors: what `make check` runs.
 
     ci/check.py [LANE...]    the lanes that fit two minutes, or those that are named
+    ci/check.py ci           what CI runs first: three lanes more
     ci/check.py all          every lane: what CI runs on several machines
 
-    two minutes: release cover fuzz afl msan tsan gpu lint
+    two minutes: release fuzz msan tsan lint
+    ci:          cover afl gpu too
     others:      warnings tidy gcc-12 clang-14 clang-16 clang-19 debug asan tsan-all m32 oss-fuzz
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
@@ -389,7 +391,8 @@ class Lanes:
         self.tests.run("planted: bugs of the engine compile", detection.check)
 
 
-LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
+LANES = ("release", "fuzz", "msan", "tsan", "lint")
+CI_LANES = (*LANES, "cover", "afl", "gpu")
 # The preset of each lane that builds and tests the whole tree, and what it cannot do without.
 PRESETS_OF_LANES = {
     "gcc-12": ("gcc-12", "gcc-12"),
@@ -404,10 +407,11 @@ EXTRA_LANES = ("warnings", "tidy", *PRESETS_OF_LANES, "m32", "oss-fuzz")
 
 
 def run():
-    names = LANES + EXTRA_LANES if sys.argv[1:] == ["all"] else sys.argv[1:] or LANES
+    every = CI_LANES + EXTRA_LANES
+    names = {(): LANES, ("ci",): CI_LANES, ("all",): every}.get(tuple(sys.argv[1:]), sys.argv[1:])
     for name in names:
-        if name not in LANES + EXTRA_LANES:
-            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES + EXTRA_LANES)}")
+        if name not in every:
+            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(every)}; together: ci, all")
     if not tree.toolchain()["FUZZ_CC"]:
         raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
     begun = time.monotonic()
