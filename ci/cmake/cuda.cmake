@@ -27,4 +27,13 @@ if(NOT TARGET cproute::nccl)
   message(FATAL_ERROR "NCCL (nccl.h, libnccl) is missing, which the GPU part needs: install it beside the CUDA toolkit, or run"
                       " ci/install-deps.sh --gpu, or name them with -DNCCL_INCLUDE_DIR= and -DNCCL_LIBRARY=")
 endif()
+
+# Where the loader does not look, programs that run from the build folder still find what they were linked with. CMake leaves these
+# folders out by itself, as it counts the toolkit's as implicit; by their real names they are not.
+foreach(library ${CUDA_CUDART} ${NCCL_LIBRARY})
+  get_filename_component(folder ${library} REALPATH)
+  get_filename_component(folder ${folder} DIRECTORY)
+  list(APPEND CMAKE_BUILD_RPATH ${folder})
+endforeach()
+list(REMOVE_DUPLICATES CMAKE_BUILD_RPATH)
 message(STATUS "The GPU part is built with CUDA ${CUDAToolkit_VERSION} and NCCL in ${NCCL_LIBRARY}")

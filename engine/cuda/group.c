@@ -3,9 +3,17 @@
 
 #include "allocator.h"
 #include "error.h"
+#include "give_up.h"
 #include "plan.h"
 
-enum { DEFAULT_TIMEOUT_MS = 60000 };
+enum {
+    DEFAULT_TIMEOUT_MS = 60000,
+    MOST_ABORT_MS = 5000 /* longer only if a graph holds the communicator */
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /*==============================================================================
  * MARK: - Failing
@@ -20,8 +28,7 @@ cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, 
         if (group->given_up != NULL) {
             *(volatile int *)group->given_up = 1;
         }
-        /* Whatever it says, the communicator is gone. */
-        (void)ncclCommAbort(group->comm);
+        cpr_comm_give_up(group->comm, least(group->timeout_ms, MOST_ABORT_MS));
         (void)cudaGetLastError();
     }
     *error = group->failure;

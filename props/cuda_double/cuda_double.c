@@ -7,9 +7,11 @@
 #include "cuda/lsa.h"
 #include "cuda/move_rows.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void insist(bool holds, const char *what) {
     if (!holds) {
@@ -192,7 +194,10 @@ struct ncclComm {
     double_world *world;
     int rank;
     int windows, windows_held; /* registered by this rank, and not given back */
-    bool aborted;
+    int64_t *held;             /* of the thread that registered them */
+    atomic_bool aborted, cleared;
+    atomic_int captured; /* groups in graphs that are not destroyed */
+    bool in_group;
     ncclResult_t met;
     int askings, left;
 };
@@ -223,11 +228,18 @@ void double_world_free(double_world *world) {
 
 ncclComm_t double_comm_make(double_world *world, int rank) {
     ncclComm_t comm = zeroed(sizeof *comm);
-    *comm = (struct ncclComm){.world = world, .rank = rank};
+    comm->world = world;
+    comm->rank = rank;
     return comm;
 }
 
+static void sleep_a_while(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 void double_comm_free(ncclComm_t comm) {
+    while (comm->aborted && !comm->cleared)
+        sleep_a_while();
     free(comm);
 }
 
@@ -308,6 +320,7 @@ static ncclResult_t add_talk(talk t, ncclComm_t comm, cudaStream_t stream) {
         device.group->to = stream;
     }
     insist(device.group->talk_count < MOST_TALKS, "too many messages for the double");
+    comm->in_group = true;
     device.group->talks[device.group->talk_count++] = t;
     return ncclSuccess;
 }
@@ -332,6 +345,9 @@ ncclResult_t ncclGroupEnd(void) {
     if (group == NULL)
         return ncclSuccess;
     append(group->to, group);
+    group->comm->in_group = false;
+    if (((struct CUstream_st *)group->to)->capture != NULL)
+        group->comm->captured++;
     group->comm->left = group->comm->askings;
     return group->comm->askings > 0 ? ncclInProgress : ncclSuccess;
 }
@@ -356,12 +372,21 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
     return ncclSuccess;
 }
 
+/* Like NCCL's, it ends work at once, but does not return while a graph has captured the communicator. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    enum { MOST_MS = 20000 };
     alive(comm);
-    insist(!device.in_group, "an abort within a group");
+    insist(!comm->in_group, "an abort within a group");
+    if (comm->windows_held > 0) { /* they go with it */
+        *comm->held -= comm->windows_held;
+        comm->windows_held = 0;
+    }
     comm->aborted = true;
-    device.held -= comm->windows_held; /* they go with it */
-    comm->windows_held = 0;
+    for (int ms = 0; comm->captured > 0; ms++) {
+        insist(ms < MOST_MS, "an abort waits for ever for a graph that nobody destroys");
+        sleep_a_while();
+    }
+    comm->cleared = true;
     return ncclSuccess;
 }
 
@@ -407,6 +432,7 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
     pthread_mutex_unlock(&world->lock);
     *window = w;
     comm->windows_held++;
+    comm->held = &device.held;
     device.held++;
     return ncclSuccess;
 }
@@ -718,6 +744,11 @@ cudaError_t cudaGetDevice(int *number) {
     return outcome();
 }
 
+cudaError_t cudaSetDevice(int number) {
+    insist(number == 0, "there is one device");
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
     insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
            "an attribute that the double does not know");
@@ -967,6 +998,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t captured) {
     struct graph *graph = (struct graph *)(void *)captured;
     while (graph->first != NULL) {
         work *next = graph->first->next;
+        if (graph->first->kind == TALK)
+            graph->first->comm->captured--;
         free_work(graph->first);
         graph->first = next;
     }

@@ -312,6 +312,25 @@ static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **s
     assert_false(ranks[p.odd].aborted);
 }
 
+/* NCCL's abort waits for graphs, which only who waits for the abort could destroy. */
+static void a_graph_holds_up_no_wait(void **state) {
+    (void)state;
+    play p = plain_play(3);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.captured = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++) {
+        if (r == p.odd)
+            continue;
+        expect_error(&ranks[r].run, CPR_OK, -1, 0, 0);
+        assert_int_equal(ranks[r].waited.status, CPR_TIMEOUT);
+        assert_true(ranks[r].aborted);
+    }
+}
+
 static void freeing_waits_no_longer_than_said_either(void **state) {
     (void)state;
     play p = plain_play(2);
@@ -425,6 +444,7 @@ int main(void) {
         cmocka_unit_test(whichever_call_is_refused),
         cmocka_unit_test(whichever_allocation_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_said),
+        cmocka_unit_test(a_graph_holds_up_no_wait),
         cmocka_unit_test(freeing_waits_no_longer_than_said_either),
         cmocka_unit_test(what_nccl_meets_is_an_error),
         cmocka_unit_test(a_kernel_that_failed_is_an_error),
