@@ -6,6 +6,8 @@
 #include "cuda/direct.h"
 #include "cuda/lsa.h"
 #include "cuda/move_rows.h"
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -75,6 +77,7 @@ typedef struct work {
 
 struct graph {
     struct CUstream_st *origin;
+    bool relaxed;
     work *first, **end;
 };
 
@@ -109,6 +112,9 @@ static _Thread_local struct {
     ncclComm_t group_comm;
     work *group;
     bool in_group;
+    int captures; /* under way, in which only enqueuing is allowed */
+    enum cudaStreamCaptureMode mode;
+    char ranges[2048], ranges_told[2048];
 } device;
 
 void double_fail_call(int64_t at, cudaError_t result) {
@@ -145,6 +151,11 @@ static cudaError_t outcome(void) {
         return device.fail_with;
     }
     return cudaSuccess;
+}
+
+/* While this thread captures, unless it set that aside. */
+static bool forbidden(void) {
+    return device.captures > 0 && device.mode != cudaStreamCaptureModeRelaxed;
 }
 
 static void append(struct CUstream_st *stream, work *w) {
@@ -757,7 +768,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 
 static cudaError_t allocate(void **memory, size_t size) {
-    const cudaError_t result = outcome();
+    const cudaError_t result = forbidden() ? cudaErrorStreamCaptureUnsupported : outcome();
     device.allocations++;
     if (result == cudaSuccess) {
         *memory = malloc(size);
@@ -893,12 +904,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     insist(event->capture == NULL, "an event of a capture is asked");
+    if (forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     work_on(event->recorded_on);
     return event->done == event->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    if (stream->capture != NULL)
+    if (stream->capture != NULL || forbidden())
         return cudaErrorStreamCaptureUnsupported;
     work_on(stream);
     return device.query != cudaSuccess ? device.query
@@ -907,6 +920,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (stream->capture != NULL || forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     const cudaError_t result = outcome();
     device.synchronisations++;
     work_on(stream);
@@ -948,7 +963,53 @@ ncclResult_t ncclMemFree(void *memory) {
     return release(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
+/* Ranges. */
+
+/* The first of them: as many as there is room for. */
+static void log_range(const char *sign, const char *name) {
+    const size_t used = strlen(device.ranges);
+    snprintf(device.ranges + used, sizeof device.ranges - used, "%s%s", sign, name);
+}
+
+static int NVTX_API push_range(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *range) {
+    (void)domain;
+    log_range(">", range->message.ascii);
+    return 0;
+}
+
+static int NVTX_API pop_range(nvtxDomainHandle_t domain) {
+    (void)domain;
+    log_range("<", "");
+    return 0;
+}
+
+static int NVTX_API listen_to_ranges(NvtxGetExportTableFunc_t tables) {
+    const NvtxExportTableCallbacks *callbacks = (const NvtxExportTableCallbacks *)tables(NVTX_ETID_CALLBACKS);
+    NvtxFunctionTable table;
+    unsigned size;
+    if (callbacks == NULL || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size))
+        return 0;
+    *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push_range;
+    *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop_range;
+    return 1;
+}
+
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = listen_to_ranges;
+
+const char *double_ranges(void) {
+    memcpy(device.ranges_told, device.ranges, sizeof device.ranges);
+    device.ranges[0] = '\0';
+    return device.ranges_told;
+}
+
 /* Graphs. */
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    const enum cudaStreamCaptureMode before = device.mode;
+    device.mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
     *status = stream->capture != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
@@ -957,7 +1018,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     struct graph *graph = zeroed(sizeof *graph);
-    (void)mode;
+    device.captures += mode != cudaStreamCaptureModeRelaxed;
+    graph->relaxed = mode == cudaStreamCaptureModeRelaxed;
     graph->origin = stream;
     graph->end = &graph->first;
     stream->capture = graph;
@@ -965,6 +1027,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    device.captures -= !stream->capture->relaxed;
     *graph = (cudaGraph_t)(void *)stream->capture;
     for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
         if (s->capture == stream->capture && s != stream) {
