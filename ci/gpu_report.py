@@ -213,7 +213,8 @@ def without_a_route(results):
 
 def lost_ranks(results):
     rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
-            for name in ("killed_before", "killed_during", "stuck") for run, job in jobs_of(results, name)
+            for lost in ("killed_before", "killed_during", "stuck", "stuck_flood", "killed_graph")
+            for name in (lost, lost + "_blocking") for run, job in jobs_of(results, name)
             if "seconds until the error" in job["figures"]]
     if not rows:
         return "Not run on this machine: it takes two ranks.\n"
