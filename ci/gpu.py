@@ -171,6 +171,8 @@ def verdict(runs, sanitized):
                 say(f"# failed: {run['name']}: {job['name']}: {job['details'].splitlines()[0] if job['details'] else ''}")
         if run.get("broken"):
             say(f"# failed: {run['name']}: {run['broken']}")
+    for goal in gpu_report.goals(runs):
+        say(f"# {goal}")
     say(f"# wrong bytes: {wrong}")
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
     say("verdict: " + ("FAILED" if failed or wrong else "OK" if passed else "nothing was run: there is no GPU"))

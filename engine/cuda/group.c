@@ -10,7 +10,7 @@
 enum {
     DEFAULT_TIMEOUT_MS = 60000,
     MOST_ABORT_MS = 5000, /* longer only if a graph holds the communicator */
-    MOST_IN_FLIGHT = 64   /* runs: their launches are well below the thousand at which CUDA blocks */
+    MOST_IN_FLIGHT = 128  /* runs: their launches are well below the thousand at which CUDA blocks */
 };
 
 static int64_t least(int64_t a, int64_t b) {

@@ -128,7 +128,7 @@ CPR_API void cpr_cuda_exchange_free(cpr_cuda_exchange *exchange);
  * and a target that overlap (bad_row: -1 | 0 | 0).
  *
  * Fails with timeout where an earlier run of the group has been in flight for longer than that; it must be longer than
- * what streams hold takes. Some 64 runs of a group can be in flight: one more waits for the end of one of them, long before CUDA itself
+ * what streams hold takes. Some 128 runs of a group can be in flight: one more waits for the end of one of them, long before CUDA itself
  * would block where nobody can abort. None of this is so in a capture.
  *
  * NVTX domain "cproute", with Megatron-LM's names: cp_layout/thd/swap/zigzag_to_contiguous, say, and in it pack, all_to_all and
