@@ -175,6 +175,30 @@ def layer(results):
                "\nConversions by one kernel were not measured: these GPUs cannot write to each other's memory.\n"))
 
 
+MOST_OF_BARE, FROM_TOKENS, LEAST_OF_COPY = 1.25, 16384, 0.85
+
+
+def goals(runs):
+    """Sentences: what was to be reached, whether it was, and the worst figure. Nothing for what was not measured."""
+    told = []
+    ratios = [(lines["conversion", source]["time"] / lines["all-to-all", "zigzag"]["time"], shape)
+              for shape, lines in lines_by_shape({"runs": runs}, ("conversion", "all-to-all")).items() if shape[1] >= FROM_TOKENS
+              for source in ("zigzag", "contiguous") if ("conversion", source) in lines]
+    shares = [(lines[kernel]["busbw"] / lines["copy", "zigzag"]["busbw"], shape)
+              for shape, lines in lines_by_shape({"runs": runs}, ("pack", "scatter", "copy")).items()
+              for kernel in (("pack", "contiguous"), ("scatter", "zigzag")) if kernel in lines]
+    for what, worst, reached in (
+            (f"conversion at most {MOST_OF_BARE} x the bare all-to-all from {FROM_TOKENS:,} tokens on", max(ratios, default=None),
+             lambda value: value <= MOST_OF_BARE),
+            (f"pack and scatter at least {LEAST_OF_COPY} x the device-to-device copy", min(shares, default=None),
+             lambda value: value >= LEAST_OF_COPY)):
+        if worst:
+            value, (ranks, tokens, sequences) = worst
+            told.append(f"{'reached' if reached(value) else 'not reached'}: {what}: {value:.2f} x at worst (P = {ranks}, {tokens:,} tokens, "
+                        f"S = {sequences})")
+    return told
+
+
 def without_a_route(results):
     shapes = lines_by_shape(results, ("direct", "conversion", "all-to-all"))
     rows = []
@@ -213,7 +237,8 @@ def without_a_route(results):
 
 def lost_ranks(results):
     rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
-            for name in ("killed_before", "killed_during", "stuck") for run, job in jobs_of(results, name)
+            for lost in ("killed_before", "killed_during", "stuck", "stuck_flood", "killed_graph")
+            for name in (lost, lost + "_blocking") for run, job in jobs_of(results, name)
             if "seconds until the error" in job["figures"]]
     if not rows:
         return "Not run on this machine: it takes two ranks.\n"
@@ -229,6 +254,7 @@ def section(results):
     text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"])
     text += "```\n\n### Tests\n\n" + tests(results)
     text += "\n### Synchronisations\n\n" + synchronisations(results)
+    text += "\n### To be reached\n\n" + ("".join(f"- {goal}\n" for goal in goals(results["runs"])) or "Not measured on this machine.\n")
     text += "\n### Conversions\n\n" + conversions(results)
     text += "\n### Without a route\n\n" + without_a_route(results)
     text += "\n### Kernels alone\n\n" + kernels(results)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { LAYERS = 24, MICRO_BATCHES = 10, TOKENS = 8192, SEQUENCES = 8, ROW_BYTES = 64, SIMULATED_RANKS = 4 };
+enum { MOST_QUERIES = 8 /* of one conversion: ours is one, and NCCL has some */ };
 
 typedef struct loop {
     const stage *stage;
@@ -101,17 +102,21 @@ static bool play_micro_batch(loop *l, int64_t number) {
 static bool counter_works(const stage *s) {
     sync_count known = {0};
     void *memory = NULL;
+    cudaEvent_t event = NULL;
     int number;
     sync_count_into(&known);
     const bool good = CUDA_TRY(s, cudaMalloc(&memory, 64)) && CUDA_TRY(s, cudaMemset(memory, 0, 64)) &&
                       CUDA_TRY(s, cudaMemcpy(&number, memory, sizeof number, cudaMemcpyDeviceToHost)) &&
-                      CUDA_TRY(s, cudaStreamSynchronize(s->stream)) && CUDA_TRY(s, cudaFree(memory));
+                      CUDA_TRY(s, cudaStreamSynchronize(s->stream)) && CUDA_TRY(s, cudaFree(memory)) &&
+                      CUDA_TRY(s, cudaStreamQuery(s->stream)) && CUDA_TRY(s, cudaEventCreate(&event)) &&
+                      CUDA_TRY(s, cudaEventDestroy(event));
     sync_count_into(NULL);
-    if (good && (known.waits < 2 || known.allocations < 2))
+    if (good && (known.waits < 2 || known.allocations < 4 || known.queries < 1))
         return stage_fail(s,
                           "the counter is blind: a copy to the host and a synchronisation counted %" PRId64
-                          " waits, cudaMalloc and cudaFree %" PRId64 " allocations, of %" PRId64 " calls",
-                          known.waits, known.allocations, known.calls);
+                          " waits, making and freeing memory and an event %" PRId64
+                          " allocations, a query %" PRId64 " queries, of %" PRId64 " calls",
+                          known.waits, known.allocations, known.queries, known.calls);
     return good;
 }
 
@@ -124,6 +129,7 @@ static bool judge_counts(const loop *l) {
         !report_figure(r, "waits in them", (double)run->waits) ||
         !report_figure(r, "reads in them", (double)run->reads) ||
         !report_figure(r, "allocations in them", (double)run->allocations) ||
+        !report_figure(r, "queries in them", (double)run->queries) ||
         !report_figure(r, "waits to make their exchanges", (double)l->create.waits) ||
         !report_figure(r, "us for one, wall clock", l->run_seconds / (double)l->run_conversions * 1e6) ||
         !report_figure(r, "per-token conversions", (double)l->per_token_conversions) ||
@@ -138,6 +144,11 @@ static bool judge_counts(const loop *l) {
                           " reads, %" PRId64 " allocations (last: %s); wanted none",
                           l->run_conversions, run->waits, run->waits ? run->last_wait : "-", run->reads,
                           run->allocations, run->allocations ? run->last_allocation : "-");
+    if (run->queries > MOST_QUERIES * l->run_conversions)
+        return stage_fail(s,
+                          "%" PRId64 " conversions asked %" PRId64
+                          " times whether the device is done, which is a wait; wanted %d for one at most",
+                          l->run_conversions, run->queries, (int)MOST_QUERIES);
     if (l->per_token.waits < expected)
         return stage_fail(
             s, "the per-token method waited %" PRId64 " times, which cannot be: it reads %" PRId64 " numbers",

@@ -6,10 +6,14 @@
 #include "cuda/direct.h"
 #include "cuda/lsa.h"
 #include "cuda/move_rows.h"
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void insist(bool holds, const char *what) {
     if (!holds) {
@@ -73,6 +77,7 @@ typedef struct work {
 
 struct graph {
     struct CUstream_st *origin;
+    bool relaxed;
     work *first, **end;
 };
 
@@ -107,6 +112,9 @@ static _Thread_local struct {
     ncclComm_t group_comm;
     work *group;
     bool in_group;
+    int captures; /* under way, in which only enqueuing is allowed */
+    enum cudaStreamCaptureMode mode;
+    char ranges[2048], ranges_told[2048];
 } device;
 
 void double_fail_call(int64_t at, cudaError_t result) {
@@ -143,6 +151,11 @@ static cudaError_t outcome(void) {
         return device.fail_with;
     }
     return cudaSuccess;
+}
+
+/* While this thread captures, unless it set that aside. */
+static bool forbidden(void) {
+    return device.captures > 0 && device.mode != cudaStreamCaptureModeRelaxed;
 }
 
 static void append(struct CUstream_st *stream, work *w) {
@@ -192,7 +205,10 @@ struct ncclComm {
     double_world *world;
     int rank;
     int windows, windows_held; /* registered by this rank, and not given back */
-    bool aborted;
+    int64_t *held;             /* of the thread that registered them */
+    atomic_bool aborted, cleared;
+    atomic_int captured; /* groups in graphs that are not destroyed */
+    bool in_group;
     ncclResult_t met;
     int askings, left;
 };
@@ -223,11 +239,18 @@ void double_world_free(double_world *world) {
 
 ncclComm_t double_comm_make(double_world *world, int rank) {
     ncclComm_t comm = zeroed(sizeof *comm);
-    *comm = (struct ncclComm){.world = world, .rank = rank};
+    comm->world = world;
+    comm->rank = rank;
     return comm;
 }
 
+static void sleep_a_while(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 void double_comm_free(ncclComm_t comm) {
+    while (comm->aborted && !comm->cleared)
+        sleep_a_while();
     free(comm);
 }
 
@@ -308,6 +331,7 @@ static ncclResult_t add_talk(talk t, ncclComm_t comm, cudaStream_t stream) {
         device.group->to = stream;
     }
     insist(device.group->talk_count < MOST_TALKS, "too many messages for the double");
+    comm->in_group = true;
     device.group->talks[device.group->talk_count++] = t;
     return ncclSuccess;
 }
@@ -332,6 +356,9 @@ ncclResult_t ncclGroupEnd(void) {
     if (group == NULL)
         return ncclSuccess;
     append(group->to, group);
+    group->comm->in_group = false;
+    if (((struct CUstream_st *)group->to)->capture != NULL)
+        group->comm->captured++;
     group->comm->left = group->comm->askings;
     return group->comm->askings > 0 ? ncclInProgress : ncclSuccess;
 }
@@ -356,12 +383,21 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
     return ncclSuccess;
 }
 
+/* Like NCCL's, it ends work at once, but does not return while a graph has captured the communicator. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    enum { MOST_MS = 20000 };
     alive(comm);
-    insist(!device.in_group, "an abort within a group");
+    insist(!comm->in_group, "an abort within a group");
+    if (comm->windows_held > 0) { /* they go with it */
+        *comm->held -= comm->windows_held;
+        comm->windows_held = 0;
+    }
     comm->aborted = true;
-    device.held -= comm->windows_held; /* they go with it */
-    comm->windows_held = 0;
+    for (int ms = 0; comm->captured > 0; ms++) {
+        insist(ms < MOST_MS, "an abort waits for ever for a graph that nobody destroys");
+        sleep_a_while();
+    }
+    comm->cleared = true;
     return ncclSuccess;
 }
 
@@ -407,6 +443,7 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
     pthread_mutex_unlock(&world->lock);
     *window = w;
     comm->windows_held++;
+    comm->held = &device.held;
     device.held++;
     return ncclSuccess;
 }
@@ -718,6 +755,11 @@ cudaError_t cudaGetDevice(int *number) {
     return outcome();
 }
 
+cudaError_t cudaSetDevice(int number) {
+    insist(number == 0, "there is one device");
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
     insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
            "an attribute that the double does not know");
@@ -726,7 +768,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 
 static cudaError_t allocate(void **memory, size_t size) {
-    const cudaError_t result = outcome();
+    const cudaError_t result = forbidden() ? cudaErrorStreamCaptureUnsupported : outcome();
     device.allocations++;
     if (result == cudaSuccess) {
         *memory = malloc(size);
@@ -862,12 +904,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     insist(event->capture == NULL, "an event of a capture is asked");
+    if (forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     work_on(event->recorded_on);
     return event->done == event->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    if (stream->capture != NULL)
+    if (stream->capture != NULL || forbidden())
         return cudaErrorStreamCaptureUnsupported;
     work_on(stream);
     return device.query != cudaSuccess ? device.query
@@ -876,6 +920,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (stream->capture != NULL || forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     const cudaError_t result = outcome();
     device.synchronisations++;
     work_on(stream);
@@ -917,7 +963,53 @@ ncclResult_t ncclMemFree(void *memory) {
     return release(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
+/* Ranges. */
+
+/* The first of them: as many as there is room for. */
+static void log_range(const char *sign, const char *name) {
+    const size_t used = strlen(device.ranges);
+    snprintf(device.ranges + used, sizeof device.ranges - used, "%s%s", sign, name);
+}
+
+static int NVTX_API push_range(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *range) {
+    (void)domain;
+    log_range(">", range->message.ascii);
+    return 0;
+}
+
+static int NVTX_API pop_range(nvtxDomainHandle_t domain) {
+    (void)domain;
+    log_range("<", "");
+    return 0;
+}
+
+static int NVTX_API listen_to_ranges(NvtxGetExportTableFunc_t tables) {
+    const NvtxExportTableCallbacks *callbacks = (const NvtxExportTableCallbacks *)tables(NVTX_ETID_CALLBACKS);
+    NvtxFunctionTable table;
+    unsigned size;
+    if (callbacks == NULL || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size))
+        return 0;
+    *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push_range;
+    *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop_range;
+    return 1;
+}
+
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = listen_to_ranges;
+
+const char *double_ranges(void) {
+    memcpy(device.ranges_told, device.ranges, sizeof device.ranges);
+    device.ranges[0] = '\0';
+    return device.ranges_told;
+}
+
 /* Graphs. */
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    const enum cudaStreamCaptureMode before = device.mode;
+    device.mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
     *status = stream->capture != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
@@ -926,7 +1018,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     struct graph *graph = zeroed(sizeof *graph);
-    (void)mode;
+    device.captures += mode != cudaStreamCaptureModeRelaxed;
+    graph->relaxed = mode == cudaStreamCaptureModeRelaxed;
     graph->origin = stream;
     graph->end = &graph->first;
     stream->capture = graph;
@@ -934,6 +1027,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    device.captures -= !stream->capture->relaxed;
     *graph = (cudaGraph_t)(void *)stream->capture;
     for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
         if (s->capture == stream->capture && s != stream) {
@@ -967,6 +1061,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t captured) {
     struct graph *graph = (struct graph *)(void *)captured;
     while (graph->first != NULL) {
         work *next = graph->first->next;
+        if (graph->first->kind == TALK)
+            graph->first->comm->captured--;
         free_work(graph->first);
         graph->first = next;
     }
