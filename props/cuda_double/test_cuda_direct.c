@@ -303,7 +303,7 @@ static void by_route_where_ranks_are_out_of_reach(void **state) {
  * MARK: - What is refused
  *============================================================================*/
 
-/* One rank differs, is wrong, is in place, is out of its window; each time nothing is written. */
+/* One rank differs, is wrong, is in place, is out of its window, has no source, goes in no direction; each time nothing is written. */
 static void odd_ones(rank *r) {
     cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
     const bool odd = r->number == r->odd;
@@ -311,16 +311,17 @@ static void odd_ones(rank *r) {
     unsigned char *untouched = malloc(2 * r->bytes);
     memset(untouched, 0xff, 2 * r->bytes);
     memset(r->source, 1, r->bytes);
-    for (int what = 0; what < 4; what++) {
+    for (int what = 0; what < 6; what++) {
         memset(r->target, 0xff, 2 * r->bytes);
         memcpy(r->device_offsets,
                !odd || what > 1 ? BOUNDARIES
                : what == 0      ? OTHERS
                                 : WRONG,
                sizeof BOUNDARIES);
-        const void *from = odd && what == 2 ? r->target + 1 : r->source;
+        const void *from = odd && what == 2 ? r->target + 1 : odd && what == 4 ? NULL : r->source;
         void *to = odd && what == 3 ? outside : r->target;
-        cpr_error error = convert(r, conversion, CPR_FORWARD, from, to);
+        const cpr_direction direction = odd && what == 5 ? (cpr_direction)2 : CPR_FORWARD;
+        cpr_error error = convert(r, conversion, direction, from, to);
         must(r, (error.status != CPR_OK) == (odd && what >= 2), "a call is refused wrongly");
         note(r, told(conversion));
         must(r, memcmp(r->target, untouched, 2 * r->bytes) == 0, "something is written");
@@ -346,10 +347,14 @@ static void who_differs_is_told_to_all(void **state) {
                 expect_error(&notes[1], CPR_DECREASING, 2, 12, 24);
                 expect_error(&notes[2], CPR_BAD_ROW, -1, 0, 0);
                 expect_error(&notes[3], CPR_UNREACHABLE, -1, 0, 3);
+                expect_error(&notes[4], CPR_BAD_ROW, 0, -1, ranks[r].rows);
+                expect_error(&notes[5], CPR_BAD_DIRECTION, -1, 2, 2);
             } else {
                 expect_error(&notes[1], CPR_PEER_FAILED, like.odd, CPR_DECREASING, 0);
                 expect_error(&notes[2], CPR_PEER_FAILED, like.odd, CPR_BAD_ROW, 0);
                 expect_error(&notes[3], CPR_PEER_FAILED, like.odd, CPR_UNREACHABLE, 0);
+                expect_error(&notes[4], CPR_PEER_FAILED, like.odd, CPR_BAD_ROW, 0);
+                expect_error(&notes[5], CPR_PEER_FAILED, like.odd, CPR_BAD_DIRECTION, 0);
             }
             assert_false(ranks[r].aborted);
         }
