@@ -51,9 +51,10 @@ class Plan(unittest.TestCase):
         runs = gpu.plan(1, True, "direct,graph")
         self.assertEqual(runs[0].options, ["--quick", "--measure", "--only", "direct,graph"])
         self.assertIn("nccl/direct,nccl/graph", runs[1].options)
-        self.assertEqual(gpu.sanitized_tests("direct_refill,graph"), "simulated/graph,simulated/direct_refill")
-        self.assertEqual(gpu.sanitized_tests(None), gpu.SANITIZED)
-        self.assertEqual(gpu.sanitize("memcheck", gpu.sanitized_tests("measure"))[0], "skipped")
+        self.assertEqual(gpu.sanitized_tests("direct_refill,graph", "memcheck"), "simulated/graph,simulated/direct_refill")
+        self.assertEqual(gpu.sanitized_tests(None, "memcheck"), gpu.SANITIZED)
+        self.assertEqual(gpu.sanitized_tests(None, "racecheck"), gpu.RACECHECKED)
+        self.assertEqual(gpu.sanitize("memcheck", gpu.sanitized_tests("measure", "memcheck"))[0], "skipped")
 
 
 class Results(unittest.TestCase):

@@ -269,7 +269,7 @@ static double loss_on_one_rank(const weights *w, uint64_t *random) {
             exit(1);
         sum += loss_of(w, &p, outputs, unused, &unused_too);
     }
-    return sum / PACKS_NOT_SEEN;
+    return sum / (double)PACKS_NOT_SEEN;
 }
 
 /*==============================================================================

@@ -105,6 +105,8 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
 }
 
 bool options_choose(const options *o, const char *name) {
+    if (o->quick && strstr(name, "_blocking"))
+        return false;
     if (!o->only)
         return true;
     for (const char *at = o->only; *at;) {
