@@ -11,8 +11,8 @@ export JOBS FUZZ_SECONDS SOAK_MINUTES LAW MUTANTS SEED FILES STAGES RULES BUGS S
 all: ## the command build/release/cproute and the libraries
 	@$(call build,release)
 
-check: ## the whole test suite; ends with: N passed, N failed, N skipped
-	@$(PYTHON) ci/check.py
+check: ## the test suite; ends with: N passed, N failed, N skipped. LANES=ci adds coverage, AFL++ and the GPU part
+	@$(PYTHON) ci/check.py $(LANES)
 
 fuzz: ## libFuzzer on every law, from the corpus. FUZZ_SECONDS=60 LAW=a,b JOBS=n
 	@$(PYTHON) ci/fuzz.py

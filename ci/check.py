@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole test suite, from a clean clone, in under two minutes on two processors: what `make check` runs.
+"""The test suite, from a clean clone, in two minutes on two processors: what `make check` runs.
 
     ci/check.py [LANE...]    the lanes that fit two minutes, or those that are named
+    ci/check.py ci           what CI runs first: three lanes more
     ci/check.py all          every lane: what CI runs on several machines
 
-    two minutes: release cover fuzz afl msan tsan gpu lint
+    two minutes: release fuzz msan tsan lint
+    ci:          cover afl gpu too
     others:      warnings tidy gcc-12 clang-14 clang-16 clang-19 debug asan tsan-all m32 oss-fuzz
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed. Only what needs
@@ -183,17 +185,26 @@ def gpu_tests_answer():
     return f"{passed} passed, {len(outcomes) - passed} skipped"
 
 
+def gpu_tests_find_their_libraries():
+    """By themselves, wherever CUDA and NCCL are: the loader does not look into a toolkit, nor into what install-deps brought."""
+    with open(os.path.join(tree.BUILD, "gpu", "CMakeCache.txt")) as file:
+        places = dict(re.findall(r"^(CUDA_CUDART|NCCL_LIBRARY):\w+=(.+)$", file.read(), re.MULTILINE))
+    path = re.search(r"R(?:UN)?PATH\)[^[]*\[(.*)\]", suite.command(["readelf", "-d", gpu.PROGRAM]))
+    listed = path.group(1).split(":") if path else []
+    missing = {os.path.dirname(os.path.realpath(place)) for place in places.values()} - set(listed)
+    if len(places) != 2 or missing:
+        raise suite.Failed(f"the run path {listed} lacks {sorted(missing)}, of {places}")
+
+
 def installed_gpu_part_is_usable():
     """Installs, then builds and runs a program outside the tree: CMake static and shared, pkg-config. No GPU is asked."""
-    brought = tree.path(".cuda")
-    where = {"CUDAToolkit_ROOT": brought, "NCCL_HOME": brought} if os.path.isdir(brought) else {}
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "prefix")
         suite.command(["cmake", "--install", os.path.join(tree.BUILD, "gpu"), "--prefix", prefix])
         example = tree.path("ci", "outside", "gpu.c")
         outside = os.path.join(folder, "outside")
         suite.command(["cmake", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}", "-DGPU=ON",
-                       f"-DEXAMPLE={example}"], **where)
+                       f"-DEXAMPLE={example}"])
         suite.command(["cmake", "--build", outside])
         library = os.path.dirname(os.path.dirname(glob.glob(os.path.join(prefix, "**", "cproute-cuda.pc"), recursive=True)[0]))
         flags = suite.command(["pkg-config", "--cflags", "--libs", "cproute-cuda"],
@@ -201,9 +212,9 @@ def installed_gpu_part_is_usable():
         by_pkg_config = os.path.join(folder, "by_pkg_config")
         suite.command(["gcc", "-std=c11", example, "-o", by_pkg_config, *flags])
         paths = os.pathsep.join([library, *(flag[2:] for flag in flags if flag.startswith("-L"))])
-        for program in (os.path.join(outside, "example_cproute_cuda"), os.path.join(outside, "example_cproute_cuda_static"),
-                        by_pkg_config):
-            suite.command([program], LD_LIBRARY_PATH=paths)
+        for program in ("example_cproute_cuda", "example_cproute_cuda_static"):
+            suite.command([os.path.join(outside, program)], LD_LIBRARY_PATH="")
+        suite.command([by_pkg_config], LD_LIBRARY_PATH=paths)
 
 
 def gpu_header_as(compiler, language, standard):
@@ -375,6 +386,7 @@ class Lanes:
         if self.tests.run("build: CUDA, NCCL", gpu_built):
             ctest(self.tests, "gpu", "test, GPU part")
             self.tests.run("gpu: every test of gpu_tests has an outcome", gpu_tests_answer)
+            self.tests.run("gpu: tests find CUDA and NCCL by themselves", gpu_tests_find_their_libraries)
             self.tests.run("gpu: installed and used from outside", installed_gpu_part_is_usable)
             self.tests.run("gpu: exports what the header declares", only_public_symbols, "gpu", "libcproute_cuda.so",
                            ("engine", "cuda", "include", "cproute", "cproute_cuda.h"))
@@ -389,7 +401,8 @@ class Lanes:
         self.tests.run("planted: bugs of the engine compile", detection.check)
 
 
-LANES = ("release", "cover", "fuzz", "afl", "msan", "tsan", "gpu", "lint")
+LANES = ("release", "fuzz", "msan", "tsan", "lint")
+CI_LANES = (*LANES, "cover", "afl", "gpu")
 # The preset of each lane that builds and tests the whole tree, and what it cannot do without.
 PRESETS_OF_LANES = {
     "gcc-12": ("gcc-12", "gcc-12"),
@@ -404,10 +417,11 @@ EXTRA_LANES = ("warnings", "tidy", *PRESETS_OF_LANES, "m32", "oss-fuzz")
 
 
 def run():
-    names = LANES + EXTRA_LANES if sys.argv[1:] == ["all"] else sys.argv[1:] or LANES
+    every = CI_LANES + EXTRA_LANES
+    names = {(): LANES, ("ci",): CI_LANES, ("all",): every}.get(tuple(sys.argv[1:]), sys.argv[1:])
     for name in names:
-        if name not in LANES + EXTRA_LANES:
-            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(LANES + EXTRA_LANES)}")
+        if name not in every:
+            raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(every)}; together: ci, all")
     if not tree.toolchain()["FUZZ_CC"]:
         raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
     begun = time.monotonic()

@@ -27,7 +27,7 @@ PROGRAM = os.path.join(tree.BUILD, "gpu", "cproute_gpu_tests")
 RESULTS = os.path.join(tree.BUILD, "gpu", "results")
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph," \
+SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths,simulated/packs,simulated/adjoint,simulated/graph,simulated/delta," \
             "simulated/direct_layouts,simulated/direct_widths,simulated/direct_refill,simulated/direct_errors,simulated/direct_differ"
 # A run of the tests has limits of its own for each test; these are for what they did not think of.
 RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS = 900, 300, 600
@@ -61,8 +61,11 @@ def build(*targets):
 
 def gpu_count():
     """As the tests count them, and why there is none."""
-    told = subprocess.run([PROGRAM, "--gpus"], stdout=subprocess.PIPE, text=True, timeout=RUN_SECONDS, check=True).stdout
-    count, _, reason = told.strip().partition(" ")
+    told = subprocess.run([PROGRAM, "--gpus"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          timeout=RUN_SECONDS)
+    count, _, reason = told.stdout.strip().partition(" ")
+    if told.returncode or not count.isdecimal():
+        raise tree.BuildFailed(f"{told.stdout.strip()}\nfailed: the GPU tests were built but do not start: exit code {told.returncode}")
     return int(count), reason
 
 
@@ -168,6 +171,8 @@ def verdict(runs, sanitized):
                 say(f"# failed: {run['name']}: {job['name']}: {job['details'].splitlines()[0] if job['details'] else ''}")
         if run.get("broken"):
             say(f"# failed: {run['name']}: {run['broken']}")
+    for goal in gpu_report.goals(runs):
+        say(f"# {goal}")
     say(f"# wrong bytes: {wrong}")
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
     say("verdict: " + ("FAILED" if failed or wrong else "OK" if passed else "nothing was run: there is no GPU"))

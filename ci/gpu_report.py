@@ -141,6 +141,64 @@ def kernels(results):
             + table(["P", "rows", "S", "pack", "scatter", "device-to-device copy", "pack of it", "scatter of it"], rows))
 
 
+def layer_waits(results):
+    """Counted also where steps are not timed."""
+    rows = [[described(run), *name.removeprefix("waits, ").rsplit(", ", 1), f"{waits:.0f}"]
+            for run, job in jobs_of(results, "measure_delta") for name, waits in job["figures"].items() if name.startswith("waits, ")]
+    if not rows:
+        return ""
+    return ("\nHow often the host waits for the device in a training step of the layer, forward and backward:\n\n"
+            + table(["", "", "tokens of a rank", "waits"], rows))
+
+
+def layer(results):
+    """Steps of the layer: a row a variant and size, with what conversions take, and how often the host waits."""
+    rows = []
+    for run, job in jobs_of(results, "measure_delta"):
+        steps = {}
+        for line in job["lines"]:
+            steps.setdefault((line["rows"], line["what"]), {})[line["from"]] = line
+        for (tokens, variant), found in steps.items():
+            step, moves = found["step"]["time"], found["moves"]["time"]
+            waits = job["figures"].get(f"waits, {variant}, {tokens}")
+            rows.append([found["step"]["cp"], f"{tokens:,}", variant, f"{step / 1e3:.2f}", f"{moves / 1e3:.3f}",
+                         f"{100 * moves / step:.1f} %", "not counted" if waits is None else f"{waits:.0f}"])
+    if not rows:
+        return ("Not measured on this machine: it takes two GPUs or more, and here " +
+                ("is one.\n" if len(results["devices"]) == 1 else "it was not asked for.\n") + layer_waits(results))
+    return ("A training step of the gated delta rule (`consumer/`), forward and backward, heads of 64 × 64, bf16, 8 sequences; milliseconds, of the "
+            "slowest rank, median of 7. *Moving* is the time in which rows are on their way between layouts, waiting for other ranks "
+            "included; *waits* are those of the host for the device in one step. The kernels are plain: look at what moving takes, "
+            "not at its share. In chunkwise states and halos are exchanged too, which is not moving.\n\n"
+            + table(["P", "tokens of a rank", "", "step", "moving", "of the step", "waits"], rows)
+            + ("" if any("one kernel" in row[2] for row in rows) else
+               "\nConversions by one kernel were not measured: these GPUs cannot write to each other's memory.\n"))
+
+
+MOST_OF_BARE, FROM_TOKENS, LEAST_OF_COPY = 1.25, 16384, 0.85
+
+
+def goals(runs):
+    """Sentences: what was to be reached, whether it was, and the worst figure. Nothing for what was not measured."""
+    told = []
+    ratios = [(lines["conversion", source]["time"] / lines["all-to-all", "zigzag"]["time"], shape)
+              for shape, lines in lines_by_shape({"runs": runs}, ("conversion", "all-to-all")).items() if shape[1] >= FROM_TOKENS
+              for source in ("zigzag", "contiguous") if ("conversion", source) in lines]
+    shares = [(lines[kernel]["busbw"] / lines["copy", "zigzag"]["busbw"], shape)
+              for shape, lines in lines_by_shape({"runs": runs}, ("pack", "scatter", "copy")).items()
+              for kernel in (("pack", "contiguous"), ("scatter", "zigzag")) if kernel in lines]
+    for what, worst, reached in (
+            (f"conversion at most {MOST_OF_BARE} x the bare all-to-all from {FROM_TOKENS:,} tokens on", max(ratios, default=None),
+             lambda value: value <= MOST_OF_BARE),
+            (f"pack and scatter at least {LEAST_OF_COPY} x the device-to-device copy", min(shares, default=None),
+             lambda value: value >= LEAST_OF_COPY)):
+        if worst:
+            value, (ranks, tokens, sequences) = worst
+            told.append(f"{'reached' if reached(value) else 'not reached'}: {what}: {value:.2f} x at worst (P = {ranks}, {tokens:,} tokens, "
+                        f"S = {sequences})")
+    return told
+
+
 def without_a_route(results):
     shapes = lines_by_shape(results, ("direct", "conversion", "all-to-all"))
     rows = []
@@ -179,7 +237,8 @@ def without_a_route(results):
 
 def lost_ranks(results):
     rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
-            for name in ("killed_before", "killed_during", "stuck") for run, job in jobs_of(results, name)
+            for lost in ("killed_before", "killed_during", "stuck", "stuck_flood", "killed_graph")
+            for name in (lost, lost + "_blocking") for run, job in jobs_of(results, name)
             if "seconds until the error" in job["figures"]]
     if not rows:
         return "Not run on this machine: it takes two ranks.\n"
@@ -195,9 +254,11 @@ def section(results):
     text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"])
     text += "```\n\n### Tests\n\n" + tests(results)
     text += "\n### Synchronisations\n\n" + synchronisations(results)
+    text += "\n### To be reached\n\n" + ("".join(f"- {goal}\n" for goal in goals(results["runs"])) or "Not measured on this machine.\n")
     text += "\n### Conversions\n\n" + conversions(results)
     text += "\n### Without a route\n\n" + without_a_route(results)
     text += "\n### Kernels alone\n\n" + kernels(results)
+    text += "\n### A layer between conversions\n\n" + layer(results)
     return text + "\n### Lost ranks\n\n" + lost_ranks(results)
 
 

@@ -82,6 +82,23 @@ class Results(unittest.TestCase):
     def test_failures_that_the_results_do_not_know(self):
         self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; exit 1")["failed"], 1)
 
+    def test_a_program_that_does_not_start_is_told(self):
+        kept = gpu.PROGRAM
+        with tempfile.TemporaryDirectory() as folder:
+            gpu.PROGRAM = os.path.join(folder, "program")
+            try:
+                for script, wanted in (("echo '2 '", (2, "")), ("echo '0 no driver'", (0, "no driver"))):
+                    with open(gpu.PROGRAM, "w") as file:
+                        file.write(f"#!/bin/sh\n{script}\n")
+                    os.chmod(gpu.PROGRAM, stat.S_IRWXU)
+                    self.assertEqual(gpu.gpu_count(), wanted)
+                with open(gpu.PROGRAM, "w") as file:
+                    file.write("#!/bin/sh\necho 'libcudart.so: cannot open' >&2\nexit 127\n")
+                with self.assertRaisesRegex(tree.BuildFailed, "libcudart.so: cannot open\n.*exit code 127"):
+                    gpu.gpu_count()
+            finally:
+                gpu.PROGRAM = kept
+
     def verdict(self, runs, sanitized):
         with contextlib.redirect_stdout(io.StringIO()) as said:
             return gpu.verdict(runs, sanitized), said.getvalue()
@@ -114,6 +131,32 @@ class Page(unittest.TestCase):
         page = self.page_of([a_run([a_job("nccl/measure_conversion", lines=lines)], passed=1)])
         self.assertIn("## 2 × Some GPU", page)
         self.assertIn("| 2 | 8,192 | 8 | 125 | 150 | 100 | 1.25 | 1.50 | 100 |", page)
+
+    def test_steps_of_the_layer(self):
+        step, moves = a_line("headwise", "step", 20000.0), a_line("headwise", "moves", 1500.0)
+        job = a_job("nccl/measure_delta", lines=[step, moves], figures={"waits, headwise, 4096": 0.0})
+        self.assertIn("| 2 | 4,096 | headwise | 20.00 | 1.500 | 7.5 % | 0 |", self.page_of([a_run([job], passed=1)]))
+        self.assertIn("by one kernel were not measured", self.page_of([a_run([job], passed=1)]))
+        counted = {**job, "lines": []}
+        self.assertIn("| P = 2, sharing | headwise | 4096 | 0 |", self.page_of([a_run([counted], passed=1, shares_gpus=True)]))
+        self.assertIn("| 7.5 % | not counted |", self.page_of([a_run([{**job, "figures": {}}], passed=1)]))
+
+    def test_goals_are_judged(self):
+        lines = [a_line("conversion", "zigzag", 125.0), a_line("conversion", "contiguous", 126.0), a_line("all-to-all", "zigzag", 100.0)]
+        small = a_run([a_job("nccl/measure_conversion", lines=lines)], passed=1)
+        self.assertEqual(gpu_report.goals([small]), [])
+        self.assertIn("### To be reached\n\nNot measured on this machine.", self.page_of([small]))
+        large = a_run([a_job("nccl/measure_conversion", lines=[{**line, "rows": 8192} for line in lines])], passed=1)
+        self.assertEqual(gpu_report.goals([large])[0].partition(":")[0], "not reached")
+        self.assertIn("1.26 x at worst (P = 2, 16,384 tokens, S = 8)", self.page_of([large]))
+        lines[1]["time"] = 125.0
+        large = a_run([a_job("nccl/measure_conversion", lines=[{**line, "rows": 8192} for line in lines])], passed=1)
+        self.assertEqual(gpu_report.goals([large])[0].partition(":")[0], "reached")
+        kernels = [{**a_line(what, source, 1.0), "busbw": busbw}
+                   for what, source, busbw in (("pack", "contiguous", 90.0), ("scatter", "zigzag", 84.0), ("copy", "zigzag", 100.0))]
+        run = a_run([a_job("nccl/measure_kernels", lines=kernels)], passed=1)
+        self.assertEqual(gpu_report.goals([run])[0].partition(":")[0], "not reached")
+        self.assertIn("0.84 x at worst", gpu_report.goals([run])[0])
 
     def test_not_measured_is_said(self):
         page = self.page_of([a_run([a_job("simulated/layouts"), a_job("nccl/stuck", "skipped")], gpus=1)])

@@ -55,6 +55,8 @@ static const status_words WORDS[] = {
     {CPR_PEER_FAILED, "peer_failed", "another rank could not take part", "rank", "status", NULL},
     {CPR_UNREACHABLE, "unreachable", "not every rank can write to the memory of the others", NULL, "ranks",
      "cp_size"},
+    {CPR_BAD_DIRECTION, "bad_direction", "the direction is neither forward nor backward", NULL, "direction",
+     "directions"},
     {CPR_INTERNAL, "internal", "the library contradicts itself, please report it", "at", "got", "expected"},
 };
 enum { WORDS_COUNT = sizeof WORDS / sizeof WORDS[0] };

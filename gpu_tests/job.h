@@ -9,7 +9,8 @@
 typedef struct job {
     char name[NAME_BYTES + 16]; /* simulated/NAME or nccl/NAME */
     bool real;
-    bool fault; /* ranks are lost in it, and timeouts are short */
+    bool fault;  /* ranks are lost in it, and timeouts are short */
+    bool blocks; /* although ranks are lost, calls of the communicator block */
     where where;
     int64_t number;
     int64_t least_ranks;

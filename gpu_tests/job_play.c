@@ -95,7 +95,7 @@ void job_play(const job *j, const run_setup *setup, board *b, int64_t local_rank
         .local_ranks = setup->local_ranks,
         .shares_gpus = setup->shares_gpus,
         .timeout_ms = j->fault ? FAULT_TIMEOUT_MS : TIMEOUT_MS,
-        .never_blocks = j->fault,
+        .never_blocks = j->fault && !j->blocks,
     };
     r->state = RANK_RUNNING;
     stage_step(&s, "starts CUDA");

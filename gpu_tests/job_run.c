@@ -32,28 +32,36 @@ static const struct {
 enum { TESTS = sizeof tests / sizeof *tests };
 
 static bool plays(where place, bool real) {
-    const bool only_real = place == REAL || place == FAULT;
+    const bool only_real = place == REAL || place == FAULT || place == LOST;
     return place == BOTH || place == BOTH_ONCE || only_real == real;
+}
+
+static job job_of(int test, bool real, bool blocks, int64_t number) {
+    const where place = tests[test].where;
+    job j = {.real = real,
+             .fault = place == FAULT || place == LOST,
+             .blocks = blocks,
+             .where = place,
+             .number = number,
+             .least_ranks = real ? tests[test].least_ranks : 1,
+             .seconds = tests[test].seconds,
+             .meaning = tests[test].meaning,
+             .play = tests[test].play};
+    snprintf(j.name, sizeof j.name, "%s/%s%s", real ? "nccl" : "simulated", tests[test].name,
+             blocks ? "_blocking" : "");
+    return j;
 }
 
 int64_t job_list(const job **jobs) {
     static job list[2 * TESTS];
     int64_t count = 0;
     for (int real = 0; real <= 1; real++)
-        for (int i = 0; i < TESTS; i++) {
-            if (!plays(tests[i].where, real == 1))
-                continue;
-            job *j = &list[count];
-            *j = (job){.real = real == 1,
-                       .fault = tests[i].where == FAULT,
-                       .where = tests[i].where,
-                       .number = count++,
-                       .least_ranks = real ? tests[i].least_ranks : 1,
-                       .seconds = tests[i].seconds,
-                       .meaning = tests[i].meaning,
-                       .play = tests[i].play};
-            snprintf(j->name, sizeof j->name, "%s/%s", real ? "nccl" : "simulated", tests[i].name);
-        }
+        for (int i = 0; i < TESTS; i++)
+            for (int blocks = 0; blocks <= (tests[i].where == LOST) && plays(tests[i].where, real);
+                 blocks++) {
+                list[count] = job_of(i, real, blocks, count);
+                count++;
+            }
     *jobs = list;
     return count;
 }

@@ -9,7 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_GOOD = 0, EXIT_FINDINGS = 1, EXIT_USAGE = 2, PROBE_S = 60 };
+enum {
+    EXIT_GOOD = 0,
+    EXIT_FINDINGS = 1,
+    EXIT_USAGE = 2,
+    PROBE_S = 60,
+    OLDEST_MAJOR = 8 /* compute capability; ci/cmake/cuda.cmake has code for it and for what is newer */
+};
 
 /*==============================================================================
  * MARK: - The machine
@@ -28,6 +34,17 @@ static void read_driver_version(machine *m) {
             snprintf(m->driver, sizeof m->driver, "%s", word);
             return;
         }
+}
+
+/* The devices before the first that is too old. */
+static int64_t new_enough(machine *m, int count) {
+    int i = 0;
+    while (i < count && i < DEVICES_MAX && m->devices[i].major >= OLDEST_MAJOR)
+        i++;
+    if (i == 0 && count > 0)
+        snprintf(m->no_gpu, sizeof m->no_gpu, "%.100s has compute capability %d.%d, and %d.0 is needed",
+                 m->devices[0].name, m->devices[0].major, m->devices[0].minor, OLDEST_MAJOR);
+    return i;
 }
 
 static void probe(machine *m) {
@@ -53,7 +70,7 @@ static void probe(machine *m) {
         m->devices[i].minor = properties.minor;
         m->devices[i].gib = (double)properties.totalGlobalMem / (double)(1 << 30);
     }
-    m->gpus = result == cudaSuccess ? count : 0;
+    m->gpus = result == cudaSuccess ? new_enough(m, count) : 0;
     m->probed = true;
 }
 

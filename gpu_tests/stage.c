@@ -104,6 +104,8 @@ enum { ARENA_BYTES = 192 << 20, ARENA_ALIGNMENT = 4096 };
 
 static bool open_arena(const stage *s) {
     cpr_error error;
+    if (!s->arena->window)
+        s->arena->size = ARENA_BYTES;
     return s->arena->window ||
            stage_cpr(s, cpr_cuda_window_create(s->group, NULL, ARENA_BYTES, NULL, &s->arena->window, &error),
                      &error, "cpr_cuda_window_create");
@@ -116,8 +118,8 @@ void *stage_allocate_shared(const stage *s, size_t bytes) {
         return NULL;
     arena *a = s->arena;
     const size_t aligned = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
-    if (aligned > ARENA_BYTES - a->used) {
-        stage_fail(s, "the arena is full: %zu of %d bytes used, %zu wanted", a->used, ARENA_BYTES, bytes);
+    if (aligned > a->size - a->used) {
+        stage_fail(s, "the arena is full: %zu of %zu bytes used, %zu wanted", a->used, a->size, bytes);
         return NULL;
     }
     char *memory = (char *)cpr_cuda_window_memory(a->window) + a->used;

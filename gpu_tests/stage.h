@@ -16,8 +16,8 @@
 /* Memory that all ranks can write to, where they can: blocks of it come and go as on a stack that is emptied when the last one
  * goes. All ranks ask alike, so blocks lie at the same place on each. */
 typedef struct arena {
-    cpr_cuda_window *window;
-    size_t used;
+    cpr_cuda_window *window; /* NULL: made when it is first asked for */
+    size_t size, used;
     int64_t blocks;
 } arena;
 

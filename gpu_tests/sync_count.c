@@ -44,7 +44,7 @@ static const char *load_cupti(void) {
 /* Runtime functions and the driver functions that they call are told of, both. A wait is counted in each: what is reported is the
  * larger of the two, so that neither hides the other. */
 typedef struct tally {
-    int64_t waits, reads, allocations, calls;
+    int64_t waits, reads, allocations, queries, calls;
 } tally;
 
 static struct {
@@ -68,9 +68,10 @@ static bool is_read(const char *name) {
 }
 
 static bool is_allocation(const char *name) {
-    static const char *const parts[] = {"Malloc",     "MemAlloc",     "MemFree",        "HostAlloc",
-                                        "MallocHost", "HostRegister", "HostUnregister", "MemCreate",
-                                        "MemMap",     "MemUnmap",     "MemRelease",     "cudaFree"};
+    static const char *const parts[] = {"Malloc",       "MemAlloc",      "MemFree",        "HostAlloc",
+                                        "MallocHost",   "HostRegister",  "HostUnregister", "MemCreate",
+                                        "MemMap",       "MemUnmap",      "MemRelease",     "cudaFree",
+                                        "StreamCreate", "StreamDestroy", "EventCreate",    "EventDestroy"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (has(name, parts[i]))
             return true;
@@ -93,6 +94,8 @@ static void CUPTIAPI on_call(void *unused, CUpti_CallbackDomain domain, CUpti_Ca
     mine->calls++;
     if (is_read(name))
         mine->reads++;
+    if (has(name, "StreamQuery") || has(name, "EventQuery"))
+        mine->queries++;
     if (is_wait(name)) {
         mine->waits++;
         snprintf(count->last_wait, sizeof count->last_wait, "%s", name);
@@ -109,6 +112,7 @@ static void settle(void) {
         counter.count->waits += larger(r->waits, d->waits);
         counter.count->reads += larger(r->reads, d->reads);
         counter.count->allocations += larger(r->allocations, d->allocations);
+        counter.count->queries += larger(r->queries, d->queries);
         counter.count->calls += larger(r->calls, d->calls);
     }
     counter.runtime = counter.driver = (tally){0};

@@ -38,6 +38,10 @@ bool test_direct_adjoint(stage *s) {
     return directly(s, test_adjoint);
 }
 
+bool test_direct_delta(stage *s) {
+    return directly(s, test_delta);
+}
+
 bool test_direct_graph(stage *s) {
     return directly(s, test_graph);
 }

@@ -4,7 +4,7 @@
  * one after each layer. Ours makes its exchanges once for each micro-batch and then must neither wait, nor read, nor
  * allocate. The per-token method of Megatron-LM 3282 makes its route in every conversion.
  */
-#include "per_token.h"
+#include "per_token_conversion.h"
 #include "sync_count.h"
 #include "tests.h"
 #include "trip.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { LAYERS = 24, MICRO_BATCHES = 10, TOKENS = 8192, SEQUENCES = 8, ROW_BYTES = 64, SIMULATED_RANKS = 4 };
+enum { MOST_QUERIES = 8 /* of one conversion: ours is one, and NCCL has some */ };
 
 typedef struct loop {
     const stage *stage;
@@ -23,120 +24,24 @@ typedef struct loop {
     sync_count create, run, per_token;
     double run_seconds, per_token_seconds;
     int64_t run_conversions, per_token_conversions;
-    /* of the per-token method */
-    per_token *method;
-    int64_t *cu;
-    payload sent, received;
-    int64_t *recv_rows[MAX_RANKS];
-    per_token_route routes[MAX_RANKS];
+    per_token_conversion method;
 } loop;
 
 /*==============================================================================
  * MARK: - The per-token method
  *============================================================================*/
 
-static bool per_token_open(loop *l) {
-    const stage *s = l->stage;
-    const int64_t rows = TOKENS / s->cp_size;
-    l->method = per_token_create(TOKENS, CASE_MAX_ENTRIES, s->cp_size, s->stream);
-    l->cu = stage_allocate(s, CASE_MAX_ENTRIES * sizeof *l->cu);
-    if (!l->method)
-        return stage_fail(s, "no device memory for the per-token method");
-    for (int64_t i = 0; i < s->count; i++) {
-        l->recv_rows[i] = stage_allocate(s, (size_t)rows * sizeof *l->recv_rows[i]);
-        if (!l->recv_rows[i])
-            return false;
-    }
-    return l->cu && payload_make(&l->sent, s, rows, ROW_BYTES, 0) &&
-           payload_make(&l->received, s, rows, ROW_BYTES, 0);
-}
-
-static void per_token_close(loop *l) {
-    per_token_free(l->method);
-    cudaFree(l->cu);
-    for (int64_t i = 0; i < MAX_RANKS; i++)
-        cudaFree(l->recv_rows[i]);
-    payload_free(&l->sent);
-    payload_free(&l->received);
-}
-
-static char *bytes_at(void *rows, int64_t row) {
-    return (char *)rows + row * ROW_BYTES;
-}
-
-/* Both ends of the messages between all pairs, as the split sizes have them. */
-static bool copy_messages(const loop *l) {
-    const stage *s = l->stage;
-    int64_t sent[MAX_RANKS] = {0}, received[MAX_RANKS] = {0};
-    for (int64_t from = 0; from < s->cp_size; from++)
-        for (int64_t to = 0; to < s->cp_size; to++) {
-            const int64_t rows = l->routes[from].input_splits[to];
-            if (rows != l->routes[to].output_splits[from])
-                return stage_fail(s, "the per-token method's split sizes do not fit");
-            if (!CUDA_TRY(s, cudaMemcpyAsync(bytes_at(l->received.rows[to], received[to]),
-                                             bytes_at(l->sent.rows[from], sent[from]),
-                                             (size_t)rows * ROW_BYTES, cudaMemcpyDeviceToDevice, s->stream)))
-                return false;
-            sent[from] += rows;
-            received[to] += rows;
-        }
-    return true;
-}
-
-static bool send_messages(const loop *l) {
-    const stage *s = l->stage;
-    const per_token_route *route = &l->routes[0];
-    int64_t sent = 0, received = 0;
-    if (!NCCL_TRY(s, ncclGroupStart()))
-        return false;
-    for (int64_t peer = 0; peer < s->cp_size; peer++) {
-        const size_t out = (size_t)route->input_splits[peer] * ROW_BYTES,
-                     in = (size_t)route->output_splits[peer] * ROW_BYTES;
-        if ((out && !NCCL_TRY(s, ncclSend(bytes_at(l->sent.rows[0], sent), out, ncclUint8, (int)peer, s->comm,
-                                          s->stream))) ||
-            (in && !NCCL_TRY(s, ncclRecv(bytes_at(l->received.rows[0], received), in, ncclUint8, (int)peer,
-                                         s->comm, s->stream))))
-            return false;
-        sent += route->input_splits[peer];
-        received += route->output_splits[peer];
-    }
-    return NCCL_TRY(s, ncclGroupEnd());
-}
-
-static bool per_token_convert(loop *l, bool to_contiguous, void *const *from, void *const *to) {
-    const stage *s = l->stage;
-    for (int64_t i = 0; i < s->count; i++) {
-        per_token_route *route = &l->routes[i];
-        if (!CUDA_TRY(
-                s, per_token_build(l->method, l->cu, l->pack->entries, s->first + i, to_contiguous, route)) ||
-            !CUDA_TRY(s, cudaMemcpyAsync(l->recv_rows[i], route->recv_rows,
-                                         (size_t)route->rows * sizeof(int64_t), cudaMemcpyDeviceToDevice,
-                                         s->stream)) ||
-            !CUDA_TRY(s, per_token_gather(l->sent.rows[i], from[i], route->send_rows, route->rows, ROW_BYTES,
-                                          s->stream)))
-            return false;
-    }
-    if (!(s->real ? send_messages(l) : copy_messages(l)))
-        return false;
-    for (int64_t i = 0; i < s->count; i++)
-        if (!CUDA_TRY(s, per_token_put(to[i], l->received.rows[i], l->recv_rows[i], l->routes[i].rows,
-                                       ROW_BYTES, s->stream)))
-            return false;
-    return true;
-}
-
 static bool run_per_token(loop *l) {
     const stage *s = l->stage;
-    if (!CUDA_TRY(s, cudaMemcpyAsync(l->cu, l->pack->cu, (size_t)l->pack->entries * sizeof *l->cu,
-                                     cudaMemcpyHostToDevice, s->stream)) ||
-        !trip_paint(&l->there, 3) || !stage_wait(s))
+    if (!per_token_conversion_take(&l->method, l->pack) || !trip_paint(&l->there, 3) || !stage_wait(s))
         return false;
     const double begun = seconds_now();
     sync_count_into(&l->per_token);
     bool good = true;
     for (int layer = 0; good && layer < LAYERS; layer++)
-        good = per_token_convert(l, true, l->there.start.rows, l->there.away.rows) &&
-               per_token_convert(l, false, l->there.away.rows, l->there.home.rows);
+        good =
+            per_token_conversion_run(&l->method, true, ROW_BYTES, l->there.start.rows, l->there.away.rows) &&
+            per_token_conversion_run(&l->method, false, ROW_BYTES, l->there.away.rows, l->there.home.rows);
     sync_count_into(NULL);
     good = good && stage_wait(s);
     l->per_token_seconds += seconds_now() - begun;
@@ -197,17 +102,21 @@ static bool play_micro_batch(loop *l, int64_t number) {
 static bool counter_works(const stage *s) {
     sync_count known = {0};
     void *memory = NULL;
+    cudaEvent_t event = NULL;
     int number;
     sync_count_into(&known);
     const bool good = CUDA_TRY(s, cudaMalloc(&memory, 64)) && CUDA_TRY(s, cudaMemset(memory, 0, 64)) &&
                       CUDA_TRY(s, cudaMemcpy(&number, memory, sizeof number, cudaMemcpyDeviceToHost)) &&
-                      CUDA_TRY(s, cudaStreamSynchronize(s->stream)) && CUDA_TRY(s, cudaFree(memory));
+                      CUDA_TRY(s, cudaStreamSynchronize(s->stream)) && CUDA_TRY(s, cudaFree(memory)) &&
+                      CUDA_TRY(s, cudaStreamQuery(s->stream)) && CUDA_TRY(s, cudaEventCreate(&event)) &&
+                      CUDA_TRY(s, cudaEventDestroy(event));
     sync_count_into(NULL);
-    if (good && (known.waits < 2 || known.allocations < 2))
+    if (good && (known.waits < 2 || known.allocations < 4 || known.queries < 1))
         return stage_fail(s,
                           "the counter is blind: a copy to the host and a synchronisation counted %" PRId64
-                          " waits, cudaMalloc and cudaFree %" PRId64 " allocations, of %" PRId64 " calls",
-                          known.waits, known.allocations, known.calls);
+                          " waits, making and freeing memory and an event %" PRId64
+                          " allocations, a query %" PRId64 " queries, of %" PRId64 " calls",
+                          known.waits, known.allocations, known.queries, known.calls);
     return good;
 }
 
@@ -220,6 +129,7 @@ static bool judge_counts(const loop *l) {
         !report_figure(r, "waits in them", (double)run->waits) ||
         !report_figure(r, "reads in them", (double)run->reads) ||
         !report_figure(r, "allocations in them", (double)run->allocations) ||
+        !report_figure(r, "queries in them", (double)run->queries) ||
         !report_figure(r, "waits to make their exchanges", (double)l->create.waits) ||
         !report_figure(r, "us for one, wall clock", l->run_seconds / (double)l->run_conversions * 1e6) ||
         !report_figure(r, "per-token conversions", (double)l->per_token_conversions) ||
@@ -234,6 +144,11 @@ static bool judge_counts(const loop *l) {
                           " reads, %" PRId64 " allocations (last: %s); wanted none",
                           l->run_conversions, run->waits, run->waits ? run->last_wait : "-", run->reads,
                           run->allocations, run->allocations ? run->last_allocation : "-");
+    if (run->queries > MOST_QUERIES * l->run_conversions)
+        return stage_fail(s,
+                          "%" PRId64 " conversions asked %" PRId64
+                          " times whether the device is done, which is a wait; wanted %d for one at most",
+                          l->run_conversions, run->queries, (int)MOST_QUERIES);
     if (l->per_token.waits < expected)
         return stage_fail(
             s, "the per-token method waited %" PRId64 " times, which cannot be: it reads %" PRId64 " numbers",
@@ -248,14 +163,15 @@ bool test_syncs(stage *s) {
     if (reason)
         return test_skip(s, reason);
     loop l = {.stage = s, .pack = malloc(sizeof *l.pack)};
-    bool good = l.pack ? counter_works(s) && per_token_open(&l) : stage_fail(s, "no memory for a pack");
+    bool good = l.pack ? counter_works(s) && per_token_conversion_open(&l.method, s, TOKENS, ROW_BYTES)
+                       : stage_fail(s, "no memory for a pack");
     /* Ranks that share a GPU wait for their turns too, at each of thousands of reads. */
     const int64_t batches = s->options->quick ? 1 : s->shares_gpus && s->real ? 2 : MICRO_BATCHES;
     for (int64_t b = 0; good && b < batches; b++)
         good = play_micro_batch(&l, b);
     sync_count_close();
     good = good && judge_counts(&l);
-    per_token_close(&l);
+    per_token_conversion_close(&l.method);
     free(l.pack);
     return good;
 }

@@ -4,7 +4,7 @@
 
 #include "stage.h"
 
-typedef enum where { SIMULATED, REAL, FAULT, BOTH, ONCE, BOTH_ONCE } where;
+typedef enum where { SIMULATED, REAL, FAULT, LOST, BOTH, ONCE, BOTH_ONCE } where;
 
 /* False, with the failure told, or true. A test that does not apply here calls test_skip. */
 typedef bool test_function(stage *s);

@@ -15,6 +15,9 @@
 /* For laws that build the routes of all ranks many times over for one case. */
 static const case_bounds THREE_SLOTS = {.max_cp_size = 5, .max_sequences = 3, .max_multiple = 3};
 
+/* For laws that run the threads of kernels one by one. */
+static const case_bounds TWO_SLOTS = {.max_cp_size = 5, .max_sequences = 2, .max_multiple = 3};
+
 /* Bounds of a law: CASE_BOUNDS_EXHAUSTIVE where nothing else is said. */
 static const struct {
     const char *law;
@@ -36,6 +39,8 @@ static const struct {
     {"padded", &THREE_SLOTS, NULL},
     {"real_rows", &THREE_SLOTS, NULL},
     {"digest", &THREE_SLOTS, NULL},
+    {"device_moves", &TWO_SLOTS, NULL},
+    {"direct", &TWO_SLOTS, NULL},
 };
 
 typedef struct exhaustion {

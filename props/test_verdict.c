@@ -40,7 +40,8 @@ static void teardown(ranks *x) {
 static cpr_rank_record record_of(const ranks *x, int64_t sender, int64_t receiver) {
     return x->status[sender] != CPR_OK
                ? cpr_rank_record_failed(x->status[sender])
-               : cpr_rank_record_of(&x->routes[sender], x->row_bytes[sender], receiver);
+               : cpr_rank_record_of(&x->routes[sender], cpr_route_digest(&x->routes[sender]),
+                                    x->row_bytes[sender], receiver);
 }
 
 /* What all ranks say, which must be the same. */

@@ -11,9 +11,10 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   set(CMAKE_CUDA_COMPILER ${CPROUTE_NVCC})
 endif()
 
-# Machine code for Hopper, and PTX that the driver compiles for anything newer.
+# Machine code for Hopper, and PTX that the driver compiles for all others from Ampere on: a third more time for nvcc, where machine code
+# for each would be twice as much and more.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 90)
+  set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
 endif()
 set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
@@ -22,9 +23,23 @@ set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+set(cproute_nccl_built_with ${cproute_brought_cuda})
 include(${PROJECT_SOURCE_DIR}/engine/cuda/cproute-nccl.cmake)
 if(NOT TARGET cproute::nccl)
   message(FATAL_ERROR "NCCL (nccl.h, libnccl) is missing, which the GPU part needs: install it beside the CUDA toolkit, or run"
                       " ci/install-deps.sh --gpu, or name them with -DNCCL_INCLUDE_DIR= and -DNCCL_LIBRARY=")
 endif()
+
+# Where the loader does not look, programs that run from the build folder still find what they were linked with. CMake leaves these
+# folders out by itself, as it counts the toolkit's as implicit; by their real names they are not.
+foreach(library ${CUDA_CUDART} ${NCCL_LIBRARY})
+  get_filename_component(folder ${library} REALPATH)
+  get_filename_component(folder ${folder} DIRECTORY)
+  list(APPEND CMAKE_BUILD_RPATH ${folder})
+endforeach()
+list(REMOVE_DUPLICATES CMAKE_BUILD_RPATH)
+# For the package: where its users' builds look, too.
+get_filename_component(cproute_cuda_built_with ${CUDAToolkit_BIN_DIR} DIRECTORY)
+get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+set(cproute_nccl_built_with ${NCCL_INCLUDE_DIR} ${nccl_folder})
 message(STATUS "The GPU part is built with CUDA ${CUDAToolkit_VERSION} and NCCL in ${NCCL_LIBRARY}")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One interface for both ways: an exchange by a route, and the kernel that needs none. */
 #include "allocator.h"
+#include "capture.h"
 #include "direct_member.h"
 #include "error.h"
 #include "group.h"
@@ -9,6 +10,7 @@ struct cpr_cuda_conversion {
     cpr_cuda_group *group;
     cpr_cuda_conversion_request request;
     cpr_cuda_method method;
+    cpr_range_names names[2]; /* [CPR_FORWARD] and [CPR_BACKWARD] */
     /* ROUTE */
     cpr_cuda_exchange *exchange;
     uint64_t built_from; /* digest of on_host */
@@ -121,7 +123,8 @@ static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction di
     /* Windows begin at multiples of 4,096 at every rank. */
     const size_t unit =
         cpr_move_unit_bytes(member.row_bytes, source, (const void *)(uintptr_t)member.target_offset);
-    cpr_cuda_range_begin(conversion->group, "direct");
+    const cpr_range_names *names = &conversion->names[direction == CPR_FORWARD ? CPR_FORWARD : CPR_BACKWARD];
+    cpr_cuda_range_begin(conversion->group, names->text[CPR_RANGE_DIRECT]);
     cudaError_t result = cpr_direct_launch(&member, unit, conversion->blocks, stream);
     if (result == cudaSuccess) {
         result = note_end(conversion, stream);
@@ -230,6 +233,8 @@ static cpr_status prepare(cpr_cuda_group *group, const cpr_cuda_conversion_reque
         return cpr_fail_no_memory(error);
     }
     *conversion = (cpr_cuda_conversion){.group = group, .request = *request, .allocator = *allocator};
+    conversion->names[CPR_FORWARD] = cpr_range_names_of(request->source, request->target);
+    conversion->names[CPR_BACKWARD] = cpr_range_names_of(request->target, request->source);
     *made = conversion;
     return cpr_succeed(error);
 }
@@ -278,11 +283,13 @@ cpr_status cpr_cuda_conversion_create(cpr_cuda_group *group, const cpr_cuda_conv
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
-    if (cpr_cuda_group_usable(group, outcome) != CPR_OK ||
-        create(group, request, &chosen, conversion, outcome) != CPR_OK) {
-        return outcome->status;
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    if (cpr_cuda_group_usable(group, outcome) == CPR_OK &&
+        create(group, request, &chosen, conversion, outcome) == CPR_OK) {
+        (void)cpr_succeed(outcome);
     }
-    return cpr_succeed(outcome);
+    cpr_capture_resume(before);
+    return outcome->status;
 }
 
 static cudaError_t is_event_done(void *event) {
@@ -293,12 +300,14 @@ void cpr_cuda_conversion_free(cpr_cuda_conversion *conversion) {
     if (conversion == NULL) {
         return;
     }
+    const cpr_capture_mode before = cpr_capture_set_aside();
     if (conversion->method == CPR_CUDA_DIRECT) {
         cpr_error unwanted;
         (void)cpr_cuda_group_await(conversion->group, is_event_done, &conversion->ended, &unwanted);
         conversion->group->reach.channels &= ~(UINT64_C(1) << conversion->channel);
     }
     release(conversion);
+    cpr_capture_resume(before);
 }
 
 cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *conversion) {

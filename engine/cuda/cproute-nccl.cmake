@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The target cproute::nccl, if NCCL is to be found: on the usual paths, beside the CUDA toolkit, or below NCCL_HOME. Needs
 # find_package(CUDAToolkit) before it. Builds of this tree and of its users include it.
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ${CUDAToolkit_INCLUDE_DIRS} PATHS ${cproute_brought_cuda} PATH_SUFFIXES include)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ${CUDAToolkit_INCLUDE_DIRS} PATHS ${cproute_nccl_built_with}
+          PATH_SUFFIXES include)
 # Wheels bring the library under its run-time name alone.
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ENV NCCL_HOME ${CUDAToolkit_LIBRARY_DIR} PATHS ${cproute_brought_cuda}
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ENV NCCL_HOME ${CUDAToolkit_LIBRARY_DIR} PATHS ${cproute_nccl_built_with}
              PATH_SUFFIXES lib lib64)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT TARGET cproute::nccl)

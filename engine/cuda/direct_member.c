@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "direct_member.h"
 
+#include "plan.h"
+
 #include <stdatomic.h>
 
 int64_t cpr_direct_bytes(const cpr_cuda_conversion_request *request) {
@@ -27,18 +29,13 @@ cpr_error cpr_direct_request_refused(const cpr_cuda_conversion_request *request,
     return request->rows > most ? cpr_found(CPR_OVERFLOW, -1, request->rows, most) : cpr_nothing_found();
 }
 
-static bool are_apart(const void *source, const void *target, uintptr_t bytes) {
-    const uintptr_t from = (uintptr_t)source;
-    const uintptr_t to = (uintptr_t)target;
-    return bytes == 0 || (from < to ? to - from >= bytes : from - to >= bytes);
-}
-
 static bool is_aligned(const cpr_cu_seqlens *cu_seqlens) {
     const size_t entry_bytes = cu_seqlens->dtype == CPR_INT64 ? sizeof(int64_t) : sizeof(int32_t);
     return (uintptr_t)cu_seqlens->data % entry_bytes == 0;
 }
 
-static cpr_error refusal_of(const cpr_cu_seqlens *on_device, const cpr_direct_member *member, bool apart) {
+static cpr_error refusal_of(const cpr_cu_seqlens *on_device, const cpr_direct_member *member,
+                            cpr_direction direction, const void *target) {
     const cpr_geometry geometry = {member->facts.ranks, member->rank};
     const cpr_error refused =
         cpr_conversion_refused(on_device, geometry, member->facts.source, member->facts.target, CPR_CUDA);
@@ -48,7 +45,13 @@ static cpr_error refusal_of(const cpr_cu_seqlens *on_device, const cpr_direct_me
     if (!is_aligned(on_device)) {
         return cpr_found(CPR_DEVICE, -1, -1, CPR_CUDA);
     }
-    return apart ? cpr_nothing_found() : cpr_found(CPR_BAD_ROW, -1, 0, 0);
+    const int64_t rows = member->facts.rows / member->facts.ranks;
+    const cpr_rows from = {member->source, rows}, to = {target, rows};
+    cpr_error error = cpr_nothing_found();
+    if (cpr_direction_check(direction, &error) == CPR_OK) {
+        (void)cpr_rows_check(&from, &to, member->row_bytes, &error);
+    }
+    return error;
 }
 
 static uint64_t digest_of(const cpr_direct_member *member) {
@@ -73,8 +76,7 @@ cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *reques
         .row_bytes = request->row_bytes,
         .source = source,
     };
-    const bool apart = are_apart(source, target, (uintptr_t)cpr_direct_bytes(request));
-    member.refusal = refusal_of(on_device, &member, apart);
+    member.refusal = refusal_of(on_device, &member, direction, target);
     member.call_digest = digest_of(&member);
     return member;
 }

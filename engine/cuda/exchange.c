@@ -10,6 +10,7 @@
  * The two write different rows of the target. Fork and join are events, so a capture of the caller's stream takes in both.
  */
 #include "allocator.h"
+#include "capture.h"
 #include "error.h"
 #include "group.h"
 #include "move_rows.h"
@@ -18,6 +19,7 @@
 struct cpr_cuda_exchange {
     cpr_cuda_group *group;
     cpr_cuda_plan plan;
+    cpr_range_names names[2]; /* [CPR_FORWARD] and [CPR_BACKWARD] */
     cpr_allocator allocator;
 };
 
@@ -47,6 +49,8 @@ static cpr_status prepare(cpr_cuda_group *group, const cpr_route *route, size_t 
         cpr_release(allocator, exchange, 1, sizeof *exchange);
         return error->status;
     }
+    exchange->names[CPR_FORWARD] = cpr_range_names_of(route->source, route->target);
+    exchange->names[CPR_BACKWARD] = cpr_range_names_of(route->target, route->source);
     exchange->group = group;
     exchange->allocator = *allocator;
     *made = exchange;
@@ -84,10 +88,15 @@ cpr_status cpr_cuda_exchange_create(cpr_cuda_group *group, const cpr_route *rout
     if (cpr_cuda_group_usable(group, outcome) != CPR_OK) {
         return outcome->status;
     }
-    cpr_cuda_range_begin(group, "build");
-    const cpr_status status = create(group, route, row_bytes, &chosen, exchange, outcome);
+    const cpr_layout source = route != NULL ? route->source : CPR_ZIGZAG;
+    const cpr_layout target = route != NULL ? route->target : CPR_ZIGZAG;
+    const cpr_range_names names = cpr_range_names_of(source, target);
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    cpr_cuda_range_begin(group, names.text[CPR_RANGE_ROUTE]);
+    (void)create(group, route, row_bytes, &chosen, exchange, outcome);
     cpr_cuda_range_end(group);
-    return status;
+    cpr_capture_resume(before);
+    return outcome->status;
 }
 
 static cudaError_t is_event_done(void *event) {
@@ -99,8 +108,10 @@ void cpr_cuda_exchange_free(cpr_cuda_exchange *exchange) {
         return;
     }
     cpr_error unwanted;
+    const cpr_capture_mode before = cpr_capture_set_aside();
     (void)cpr_cuda_group_await(exchange->group, is_event_done, &exchange->plan.ended, &unwanted);
     release(exchange);
+    cpr_capture_resume(before);
 }
 
 size_t cpr_cuda_exchange_bytes(const cpr_cuda_exchange *exchange) {
@@ -115,18 +126,24 @@ size_t cpr_cuda_exchange_bytes(const cpr_cuda_exchange *exchange) {
 typedef struct conversion {
     cpr_cuda_group *group;
     const cpr_cuda_plan *plan;
+    const cpr_range_names *names;
     cpr_direction direction;
     const void *source;
     void *target;
     cudaStream_t stream;
+    bool captured;
 } conversion;
 
 static cpr_status checked(const conversion *c, cudaError_t result, cpr_error *error) {
     return result == cudaSuccess ? CPR_OK : cpr_cuda_group_cuda_failed(c->group, result, error);
 }
 
+static void range_begin(const conversion *c, cpr_range range) {
+    cpr_cuda_range_begin(c->group, c->names->text[range]);
+}
+
 static cpr_status pack(const conversion *c, cpr_error *error) {
-    cpr_cuda_range_begin(c->group, "pack");
+    range_begin(c, CPR_RANGE_PACK);
     const cudaError_t result = cpr_cuda_plan_pack(c->plan, c->direction, c->source, c->stream);
     cpr_cuda_range_end(c->group);
     return checked(c, result, error);
@@ -214,14 +231,14 @@ static cpr_status all_to_all_in_range(const conversion *c, cpr_error *error) {
 }
 
 static cpr_status all_to_all(const conversion *c, cpr_error *error) {
-    cpr_cuda_range_begin(c->group, "all_to_all");
+    range_begin(c, CPR_RANGE_ALL_TO_ALL);
     const cpr_status status = all_to_all_in_range(c, error);
     cpr_cuda_range_end(c->group);
     return status;
 }
 
 static cpr_status scatter(const conversion *c, cpr_error *error) {
-    cpr_cuda_range_begin(c->group, "scatter");
+    range_begin(c, CPR_RANGE_SCATTER);
     cudaError_t result = cpr_cuda_plan_scatter(c->plan, c->direction, c->target, c->stream);
     if (result == cudaSuccess && forks(c)) {
         result = cudaStreamWaitEvent(c->stream, c->plan->joined, 0);
@@ -230,18 +247,17 @@ static cpr_status scatter(const conversion *c, cpr_error *error) {
     return checked(c, result, error);
 }
 
-/* For cpr_cuda_exchange_free. What a graph replays is its owner's to wait for. */
+/* For cpr_cuda_exchange_free, and for later runs. What a graph replays is its owner's to wait for. */
 static cpr_status note_end(const conversion *c, cpr_error *error) {
-    enum cudaStreamCaptureStatus capture;
-    cudaError_t result = cudaStreamIsCapturing(c->stream, &capture);
-    if (result == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
-        result = cudaEventRecord(c->plan->ended, c->stream);
+    if (c->captured) {
+        return CPR_OK;
     }
-    return checked(c, result, error);
+    const cudaError_t result = cudaEventRecord(c->plan->ended, c->stream);
+    return checked(c, result == cudaSuccess ? cpr_cuda_group_count_run(c->group, c->stream) : result, error);
 }
 
 /* If it fails between fork and join, own rows still move, which no wait for the caller's stream would notice. */
-static cpr_status enqueue(const conversion *c, cpr_error *error) {
+static cpr_status enqueue_in_range(const conversion *c, cpr_error *error) {
     if (pack(c, error) != CPR_OK || all_to_all(c, error) != CPR_OK || scatter(c, error) != CPR_OK ||
         note_end(c, error) != CPR_OK) {
         cpr_cuda_group_drain(c->group, c->plan->beside);
@@ -250,17 +266,33 @@ static cpr_status enqueue(const conversion *c, cpr_error *error) {
     return CPR_OK;
 }
 
+static cpr_status enqueue(const conversion *c, cpr_error *error) {
+    if (!c->captured && cpr_cuda_group_admit(c->group, error) != CPR_OK) {
+        return error->status;
+    }
+    range_begin(c, CPR_RANGE_SWAP);
+    const cpr_status status = enqueue_in_range(c, error);
+    cpr_cuda_range_end(c->group);
+    return status;
+}
+
 cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                                  void *target, cudaStream_t stream, cpr_error *error) {
-    const conversion c = {exchange->group, &exchange->plan, direction, source, target, stream};
+    conversion c = {.group = exchange->group,
+                    .plan = &exchange->plan,
+                    .direction = direction,
+                    .source = source,
+                    .target = target,
+                    .stream = stream};
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
     if (cpr_cuda_group_usable(c.group, outcome) != CPR_OK ||
-        cpr_cuda_plan_check_apart(c.plan, direction, source, target, outcome) != CPR_OK ||
-        enqueue(&c, outcome) != CPR_OK) {
+        cpr_cuda_plan_check_call(c.plan, direction, source, target, outcome) != CPR_OK ||
+        cpr_cuda_group_ask_captured(c.group, stream, &c.captured, outcome) != CPR_OK) {
         return outcome->status;
     }
-    return cpr_succeed(outcome);
+    c.names = &exchange->names[direction];
+    return enqueue(&c, outcome) == CPR_OK ? cpr_succeed(outcome) : outcome->status;
 }
 
 /*==============================================================================
@@ -269,12 +301,12 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
 
 /* `moves` of a side, which is an identity copied as it lies. */
 static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_moves moves, const void *from,
-                            void *to, cudaStream_t stream, cpr_error *error) {
+                            void *to, cudaStream_t stream, cpr_error *outcome) {
     const cpr_cuda_plan *plan = &exchange->plan;
     const cpr_row_side *lists = &plan->lists.sides[side];
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
-    if (cpr_cuda_group_usable(exchange->group, outcome) != CPR_OK) {
+    const cpr_rows source = {from, lists->rows}, target = {to, lists->rows};
+    if (cpr_cuda_group_usable(exchange->group, outcome) != CPR_OK ||
+        cpr_rows_check(&source, &target, plan->row_bytes, outcome) != CPR_OK) {
         return outcome->status;
     }
     const cudaError_t result =
@@ -288,14 +320,24 @@ static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_move
 
 cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                          void *message, cudaStream_t stream, cpr_error *error) {
+    cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    if (cpr_direction_check(direction, outcome) != CPR_OK) {
+        return outcome->status;
+    }
     const cpr_side side = cpr_cuda_way_of(direction).out;
     return move_side(exchange, side, cpr_row_list_pack(&exchange->plan.all[side]), source, message, stream,
-                     error);
+                     outcome);
 }
 
 cpr_status cpr_cuda_scatter(cpr_cuda_exchange *exchange, cpr_direction direction, const void *message,
                             void *target, cudaStream_t stream, cpr_error *error) {
+    cpr_error unwanted;
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    if (cpr_direction_check(direction, outcome) != CPR_OK) {
+        return outcome->status;
+    }
     const cpr_side side = cpr_cuda_way_of(direction).in;
     return move_side(exchange, side, cpr_row_list_scatter(&exchange->plan.all[side]), message, target, stream,
-                     error);
+                     outcome);
 }

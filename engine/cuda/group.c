@@ -2,10 +2,20 @@
 #include "group.h"
 
 #include "allocator.h"
+#include "capture.h"
 #include "error.h"
+#include "give_up.h"
 #include "plan.h"
 
-enum { DEFAULT_TIMEOUT_MS = 60000 };
+enum {
+    DEFAULT_TIMEOUT_MS = 60000,
+    MOST_ABORT_MS = 5000, /* longer only if a graph holds the communicator */
+    MOST_IN_FLIGHT = 128  /* runs: their launches are well below the thousand at which CUDA blocks */
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /*==============================================================================
  * MARK: - Failing
@@ -20,8 +30,7 @@ cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, 
         if (group->given_up != NULL) {
             *(volatile int *)group->given_up = 1;
         }
-        /* Whatever it says, the communicator is gone. */
-        (void)ncclCommAbort(group->comm);
+        cpr_comm_give_up(group->comm, least(group->timeout_ms, MOST_ABORT_MS));
         (void)cudaGetLastError();
     }
     *error = group->failure;
@@ -84,7 +93,9 @@ cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr
 }
 
 static cudaError_t ask(cpr_cuda_question *question, void *asked) {
+    const cpr_capture_mode before = cpr_capture_set_aside();
     const cudaError_t answer = question(asked);
+    cpr_capture_resume(before);
     if (answer == cudaErrorNotReady) {
         (void)cudaGetLastError();
     }
@@ -99,9 +110,8 @@ static void await_end(const cpr_cuda_group *group, cpr_cuda_question *question, 
     }
 }
 
-cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
-                                cpr_error *error) {
-    const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+static cpr_status await_until(const cpr_deadline *deadline, cpr_cuda_group *group,
+                              cpr_cuda_question *question, void *asked, cpr_error *error) {
     while (cpr_cuda_group_usable(group, error) == CPR_OK) {
         const cudaError_t answer = ask(question, asked);
         if (answer == cudaSuccess) {
@@ -110,14 +120,20 @@ cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *questi
         if (answer != cudaErrorNotReady) {
             return cpr_cuda_group_cuda_failed(group, answer, error);
         }
-        if (cpr_deadline_passed(&deadline)) {
-            (void)timed_out(group, &deadline, error);
+        if (cpr_deadline_passed(deadline)) {
+            (void)timed_out(group, deadline, error);
         } else {
-            cpr_deadline_pause(&deadline);
+            cpr_deadline_pause(deadline);
         }
     }
     await_end(group, question, asked);
     return error->status;
+}
+
+cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
+                                cpr_error *error) {
+    const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+    return await_until(&deadline, group, question, asked, error);
 }
 
 static cudaError_t is_stream_done(void *stream) {
@@ -128,9 +144,73 @@ void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream) {
     await_end(group, is_stream_done, &stream);
 }
 
+static bool is_of_a_capture(cudaError_t result) {
+    return result >= cudaErrorStreamCaptureUnsupported && result <= cudaErrorStreamCaptureWrongThread;
+}
+
+cpr_status cpr_cuda_group_ask_captured(cpr_cuda_group *group, cudaStream_t stream, bool *captured,
+                                       cpr_error *error) {
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaError_t result = cudaStreamIsCapturing(stream, &status);
+    if (result == cudaSuccess && status == cudaStreamCaptureStatusInvalidated) {
+        result = cudaErrorStreamCaptureInvalidated;
+    }
+    *captured = status != cudaStreamCaptureStatusNone;
+    if (result == cudaSuccess) {
+        return CPR_OK;
+    }
+    return is_of_a_capture(result) ? cpr_cuda_failed(result, error)
+                                   : cpr_cuda_group_cuda_failed(group, result, error);
+}
+
 cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error) {
     cpr_error unwanted;
-    return cpr_cuda_group_await(group, is_stream_done, &stream, error != NULL ? error : &unwanted);
+    cpr_error *outcome = error != NULL ? error : &unwanted;
+    bool captured = false;
+    if (group->failure.status == CPR_OK) {
+        const cpr_status asked = cpr_cuda_group_ask_captured(group, stream, &captured, outcome);
+        if (asked == CPR_OK && captured) {
+            return cpr_cuda_failed(cudaErrorStreamCaptureUnsupported, outcome);
+        }
+        if (asked != CPR_OK && group->failure.status == CPR_OK) {
+            return asked;
+        }
+    }
+    return cpr_cuda_group_await(group, is_stream_done, &stream, outcome);
+}
+
+static cudaError_t is_event_done(void *event) {
+    return cudaEventQuery(*(cudaEvent_t *)event);
+}
+
+cpr_status cpr_cuda_group_admit(cpr_cuda_group *group, cpr_error *error) {
+    cpr_in_flight *runs = &group->in_flight;
+    if (!runs->marked) {
+        return CPR_OK;
+    }
+    const bool not_yet = ask(is_event_done, &runs->marker) == cudaErrorNotReady;
+    if (not_yet && runs->later < MOST_IN_FLIGHT && !cpr_deadline_passed(&runs->deadline)) {
+        return CPR_OK;
+    }
+    if (await_until(&runs->deadline, group, is_event_done, &runs->marker, error) != CPR_OK) {
+        return error->status;
+    }
+    runs->marked = false;
+    return CPR_OK;
+}
+
+cudaError_t cpr_cuda_group_count_run(cpr_cuda_group *group, cudaStream_t stream) {
+    cpr_in_flight *runs = &group->in_flight;
+    if (runs->marked) {
+        runs->later++;
+        return cudaSuccess;
+    }
+    const cudaError_t result = cudaEventRecord(runs->marker, stream);
+    if (result == cudaSuccess) {
+        *runs = (cpr_in_flight){
+            .marker = runs->marker, .marked = true, .deadline = cpr_deadline_in(group->timeout_ms)};
+    }
+    return result;
 }
 
 cpr_status cpr_cuda_group_check(cpr_cuda_group *group, cpr_error *error) {
@@ -189,9 +269,10 @@ static cpr_rank_record member_record(const cpr_cuda_group *group) {
 
 static cpr_status swap_records(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
                                size_t row_bytes, cpr_error *error) {
+    const uint64_t digest = own->status == CPR_OK && route != NULL ? cpr_route_digest(route) : 0;
     for (int peer = 0; peer < group->size; peer++) {
         group->sent[peer] = own->status != CPR_OK ? cpr_rank_record_failed(own->status)
-                            : route != NULL       ? cpr_rank_record_of(route, row_bytes, peer)
+                            : route != NULL       ? cpr_rank_record_of(route, digest, row_bytes, peer)
                                                   : member_record(group);
     }
     group->received[group->rank] = group->sent[group->rank];
@@ -272,6 +353,9 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
         result = cudaMallocHost((void **)&group->sent,
                                 2 * records + ranks * sizeof(cpr_error) + sizeof *group->given_up);
     }
+    if (result == cudaSuccess) {
+        result = cudaEventCreateWithFlags(&group->in_flight.marker, cudaEventDisableTiming);
+    }
     if (result == cudaErrorMemoryAllocation) {
         return cpr_cuda_failed(result, error);
     }
@@ -290,6 +374,9 @@ static void free_resources(cpr_cuda_group *group) {
     cpr_cuda_reach_end(group);
     if (group->stream != NULL) {
         (void)cudaStreamDestroy(group->stream);
+    }
+    if (group->in_flight.marker != NULL) {
+        (void)cudaEventDestroy(group->in_flight.marker);
     }
     (void)cudaFreeHost(group->sent);
     (void)cudaGetLastError();
@@ -322,11 +409,12 @@ cpr_status cpr_cuda_group_create(ncclComm_t comm, const cpr_cuda_group_options *
                            .timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS,
                            .allocator = cpr_allocator_chosen(allocator)};
     (void)cpr_succeed(&made.failure);
-    if (join(&made, outcome) == CPR_OK && prepare_to_talk(&made, outcome) == CPR_OK &&
-        agree_on_group(&made, group, outcome) == CPR_OK) {
-        return CPR_OK;
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    if (join(&made, outcome) != CPR_OK || prepare_to_talk(&made, outcome) != CPR_OK ||
+        agree_on_group(&made, group, outcome) != CPR_OK) {
+        free_resources(&made);
     }
-    free_resources(&made);
+    cpr_capture_resume(before);
     return outcome->status;
 }
 
@@ -335,7 +423,9 @@ void cpr_cuda_group_free(cpr_cuda_group *group) {
         return;
     }
     const cpr_allocator allocator = group->allocator;
+    const cpr_capture_mode before = cpr_capture_set_aside();
     free_resources(group);
+    cpr_capture_resume(before);
     cpr_release(&allocator, group, 1, sizeof *group);
 }
 

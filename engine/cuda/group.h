@@ -6,7 +6,8 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "cproute/cproute_cuda.h"
-#include "deadline.h"
+#include "in_flight.h"
+#include "ranges.h"
 #include "verdict.h"
 #include "window.h"
 
@@ -22,6 +23,7 @@ struct cpr_cuda_group {
     cpr_error *findings;       /* likewise */
     int *given_up;             /* likewise: read by kernels that wait for other ranks */
     cpr_cuda_reach reach;
+    cpr_in_flight in_flight;
     nvtxDomainHandle_t ranges;
     cpr_allocator allocator;
 };
@@ -41,6 +43,15 @@ cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr
 typedef cudaError_t cpr_cuda_question(void *asked);
 cpr_status cpr_cuda_group_await(cpr_cuda_group *group, cpr_cuda_question *question, void *asked,
                                 cpr_error *error);
+
+/* Is it captured? Fails if it cannot be asked; the group fails with it unless it is the caller's capture that is in the way. */
+cpr_status cpr_cuda_group_ask_captured(cpr_cuda_group *group, cudaStream_t stream, bool *captured,
+                                       cpr_error *error);
+
+/* Before and after a run that is not captured. Fails where an earlier one has been in flight for the timeout; where many
+ * are, waits for the marked one. */
+cpr_status cpr_cuda_group_admit(cpr_cuda_group *group, cpr_error *error);
+cudaError_t cpr_cuda_group_count_run(cpr_cuda_group *group, cudaStream_t stream);
 
 /* After a failure: waits for the end of what `stream` holds, at most for the timeout. */
 void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);

@@ -157,14 +157,37 @@ cudaError_t cpr_cuda_plan_move_own(const cpr_cuda_plan *plan, cpr_direction dire
     return cpr_move_rows(&moves, plan->row_bytes, source, target, most_blocks, stream);
 }
 
-cpr_status cpr_cuda_plan_check_apart(const cpr_cuda_plan *plan, cpr_direction direction, const void *source,
-                                     const void *target, cpr_error *error) {
-    const cpr_cuda_way way = cpr_cuda_way_of(direction);
-    const uintptr_t from = (uintptr_t)source;
-    const uintptr_t to = (uintptr_t)target;
-    const uintptr_t from_bytes = (uintptr_t)plan->lists.sides[way.out].rows * plan->row_bytes;
-    const uintptr_t to_bytes = (uintptr_t)plan->lists.sides[way.in].rows * plan->row_bytes;
+cpr_status cpr_direction_check(cpr_direction direction, cpr_error *error) {
+    enum { DIRECTIONS = 2 };
+    return direction == CPR_FORWARD || direction == CPR_BACKWARD
+               ? CPR_OK
+               : cpr_fail(error, CPR_BAD_DIRECTION, -1, (int)direction, DIRECTIONS);
+}
+
+cpr_status cpr_rows_check(const cpr_rows *source, const cpr_rows *target, size_t row_bytes,
+                          cpr_error *error) {
+    const cpr_rows *const sides[] = {source, target};
+    for (int side = 0; side < 2; side++) {
+        if (sides[side]->at == NULL && sides[side]->count > 0) {
+            return cpr_fail(error, CPR_BAD_ROW, side, -1, sides[side]->count);
+        }
+    }
+    const uintptr_t from = (uintptr_t)source->at;
+    const uintptr_t to = (uintptr_t)target->at;
+    const uintptr_t from_bytes = (uintptr_t)source->count * row_bytes;
+    const uintptr_t to_bytes = (uintptr_t)target->count * row_bytes;
     const bool apart =
         from_bytes == 0 || to_bytes == 0 || (from < to ? to - from >= from_bytes : from - to >= to_bytes);
     return apart ? CPR_OK : cpr_fail(error, CPR_BAD_ROW, -1, 0, 0);
+}
+
+cpr_status cpr_cuda_plan_check_call(const cpr_cuda_plan *plan, cpr_direction direction, const void *source,
+                                    const void *target, cpr_error *error) {
+    if (cpr_direction_check(direction, error) != CPR_OK) {
+        return error->status;
+    }
+    const cpr_cuda_way way = cpr_cuda_way_of(direction);
+    const cpr_rows from = {source, plan->lists.sides[way.out].rows};
+    const cpr_rows to = {target, plan->lists.sides[way.in].rows};
+    return cpr_rows_check(&from, &to, plan->row_bytes, error);
 }

@@ -56,9 +56,21 @@ static inline char *cpr_cuda_plan_message(const cpr_cuda_plan *plan, cpr_side si
     return (char *)(uintptr_t)base + (size_t)cpr_row_message_at(lists, message) * plan->row_bytes;
 }
 
-/* bad_row unless source and target are apart. */
-cpr_status cpr_cuda_plan_check_apart(const cpr_cuda_plan *plan, cpr_direction direction, const void *source,
-                                     const void *target, cpr_error *error);
+/* Rows in a row, on the device. */
+typedef struct cpr_rows {
+    const void *at;
+    int64_t count;
+} cpr_rows;
+
+/* bad_row unless there are two places, which are apart: 0 for the source, 1 for the target | -1 | rows where one is NULL that has some;
+ * -1 | 0 | 0 where they overlap. */
+cpr_status cpr_rows_check(const cpr_rows *source, const cpr_rows *target, size_t row_bytes, cpr_error *error);
+
+cpr_status cpr_direction_check(cpr_direction direction, cpr_error *error);
+
+/* What a run is given: bad_direction, or as cpr_rows_check. */
+cpr_status cpr_cuda_plan_check_call(const cpr_cuda_plan *plan, cpr_direction direction, const void *source,
+                                    const void *target, cpr_error *error);
 
 /* The error of a CUDA call, which is cleared from the runtime: it has been reported. */
 cpr_status cpr_cuda_failed(cudaError_t result, cpr_error *error);

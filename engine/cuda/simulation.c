@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All ranks on one device: the plans and kernels of exchanges, and copies from buffer to buffer in place of NCCL. */
 #include "allocator.h"
+#include "capture.h"
 #include "error.h"
 #include "plan.h"
 
@@ -14,8 +15,13 @@ struct cpr_cuda_simulation {
 /* The exchange on the host checks what it is given before it moves rows of no bytes. */
 static cpr_status check_routes(const cpr_route *const *routes, int64_t cp_size,
                                const cpr_allocator *allocator, cpr_error *error) {
-    if (cp_size < 1) {
-        return cpr_fail(error, CPR_BAD_CP_SIZE, -1, cp_size, 1);
+    if (cp_size < 1 || cp_size > CPR_CP_SIZE_MAX) {
+        return cpr_fail(error, CPR_BAD_CP_SIZE, -1, cp_size, cp_size < 1 ? 1 : CPR_CP_SIZE_MAX);
+    }
+    for (int64_t r = 0; r < cp_size; r++) {
+        if (routes[r] == NULL) {
+            return cpr_fail(error, CPR_INTERNAL, r, 0, 0);
+        }
     }
     const int64_t count = 2 * cp_size;
     cpr_shard *shards = cpr_allocate(allocator, count, sizeof *shards);
@@ -56,6 +62,14 @@ static cpr_status plan_all(cpr_cuda_simulation *simulation, const cpr_route *con
     return CPR_OK;
 }
 
+static cpr_status plan_aside(cpr_cuda_simulation *simulation, const cpr_route *const *routes,
+                             size_t row_bytes, cpr_error *error) {
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    (void)plan_all(simulation, routes, row_bytes, error);
+    cpr_capture_resume(before);
+    return error->status;
+}
+
 static cpr_cuda_simulation *allocate(int64_t cp_size, const cpr_allocator *allocator) {
     cpr_cuda_simulation *simulation = cpr_allocate(allocator, 1, sizeof *simulation);
     cpr_cuda_plan *plans = cpr_allocate(allocator, cp_size, sizeof *plans);
@@ -81,7 +95,7 @@ cpr_status cpr_cuda_simulation_create(const cpr_route *const *routes, int64_t cp
     if (made == NULL) {
         return cpr_fail_no_memory(outcome);
     }
-    if (plan_all(made, routes, row_bytes, outcome) != CPR_OK) {
+    if (plan_aside(made, routes, row_bytes, outcome) != CPR_OK) {
         cpr_cuda_simulation_free(made);
         return outcome->status;
     }
@@ -152,17 +166,49 @@ static cudaError_t convert(const conversion *c) {
     return cudaSuccess;
 }
 
+static cpr_rows rows_of(const conversion *c, cpr_side side, int64_t rank, const void *at) {
+    return (cpr_rows){at, c->simulation->plans[rank].lists.sides[side].rows};
+}
+
+/* Of a rank's target with what other ranks have. */
+static cpr_status check_apart_from_others(const conversion *c, int64_t rank, cpr_error *error) {
+    const cpr_cuda_way way = cpr_cuda_way_of(c->direction);
+    const size_t row_bytes = c->simulation->plans[rank].row_bytes;
+    const cpr_rows target = rows_of(c, way.in, rank, c->targets[rank]);
+    for (int64_t other = 0; other < c->simulation->cp_size; other++) {
+        const cpr_rows theirs[] = {rows_of(c, way.out, other, c->sources[other]),
+                                   rows_of(c, way.in, other, c->targets[other])};
+        if (other != rank && (cpr_rows_check(&theirs[0], &target, row_bytes, error) != CPR_OK ||
+                              cpr_rows_check(&theirs[1], &target, row_bytes, error) != CPR_OK)) {
+            return cpr_fail(error, CPR_BAD_ROW, rank, other, 0);
+        }
+    }
+    return CPR_OK;
+}
+
+static cpr_status check_call(const conversion *c, cpr_error *error) {
+    for (int64_t rank = 0; rank < c->simulation->cp_size; rank++) {
+        if (cpr_cuda_plan_check_call(&c->simulation->plans[rank], c->direction, c->sources[rank],
+                                     c->targets[rank], error) != CPR_OK) {
+            return error->status;
+        }
+    }
+    for (int64_t rank = 0; rank < c->simulation->cp_size; rank++) {
+        if (check_apart_from_others(c, rank, error) != CPR_OK) {
+            return error->status;
+        }
+    }
+    return CPR_OK;
+}
+
 cpr_status cpr_cuda_simulation_run(cpr_cuda_simulation *simulation, cpr_direction direction,
                                    const void *const *sources, void *const *targets, cudaStream_t stream,
                                    cpr_error *error) {
     const conversion c = {simulation, direction, sources, targets, stream};
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
-    for (int64_t rank = 0; rank < simulation->cp_size; rank++) {
-        if (cpr_cuda_plan_check_apart(&simulation->plans[rank], direction, sources[rank], targets[rank],
-                                      outcome) != CPR_OK) {
-            return outcome->status;
-        }
+    if (check_call(&c, outcome) != CPR_OK) {
+        return outcome->status;
     }
     const cudaError_t result = convert(&c);
     return result == cudaSuccess ? cpr_succeed(outcome) : cpr_cuda_failed(result, outcome);

@@ -19,13 +19,13 @@ cpr_rank_record cpr_rank_record_failed(cpr_status status) {
     return (cpr_rank_record){.status = status};
 }
 
-cpr_rank_record cpr_rank_record_of(const cpr_route *route, size_t row_bytes, int64_t peer) {
+cpr_rank_record cpr_rank_record_of(const cpr_route *route, uint64_t digest, size_t row_bytes, int64_t peer) {
     const cpr_message message = cpr_message_of(&route->send, peer);
     return (cpr_rank_record){
         .status = CPR_OK,
         .cp_rank = route->geometry.cp_rank,
         .cp_size = route->geometry.cp_size,
-        .digest = cpr_route_digest(route),
+        .digest = digest,
         .row_bytes = row_bytes,
         .rows = message.rows,
         .runs_digest = runs_digest(message),

@@ -22,8 +22,8 @@ typedef struct cpr_rank_record {
 /* Of a rank that could not do its part. */
 cpr_rank_record cpr_rank_record_failed(cpr_status status);
 
-/* What `route` sends to `peer`, a rank of its group. */
-cpr_rank_record cpr_rank_record_of(const cpr_route *route, size_t row_bytes, int64_t peer);
+/* What `route`, of that digest, sends to `peer`, a rank of its group. */
+cpr_rank_record cpr_rank_record_of(const cpr_route *route, uint64_t digest, size_t row_bytes, int64_t peer);
 
 /* By what every rank knows; records[r] is from rank r. The same on all ranks. */
 cpr_status cpr_verdict_on_ranks(const cpr_rank_record *records, int64_t ranks, cpr_error *error);

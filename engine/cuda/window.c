@@ -2,6 +2,7 @@
 #include "window.h"
 
 #include "allocator.h"
+#include "capture.h"
 #include "direct.h"
 #include "error.h"
 #include "group.h"
@@ -243,11 +244,13 @@ cpr_status cpr_cuda_window_create(cpr_cuda_group *group, void *memory, size_t by
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
     cpr_error unwanted;
     cpr_error *outcome = error != NULL ? error : &unwanted;
-    if (cpr_cuda_group_usable(group, outcome) != CPR_OK || cpr_cuda_reach_find(group, outcome) != CPR_OK ||
-        make(group, memory, bytes, &chosen, window, outcome) != CPR_OK) {
-        return outcome->status;
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    if (cpr_cuda_group_usable(group, outcome) == CPR_OK && cpr_cuda_reach_find(group, outcome) == CPR_OK &&
+        make(group, memory, bytes, &chosen, window, outcome) == CPR_OK) {
+        (void)cpr_succeed(outcome);
     }
-    return cpr_succeed(outcome);
+    cpr_capture_resume(before);
+    return outcome->status;
 }
 
 void cpr_cuda_window_release(cpr_cuda_window *window) {

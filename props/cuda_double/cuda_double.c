@@ -6,10 +6,14 @@
 #include "cuda/direct.h"
 #include "cuda/lsa.h"
 #include "cuda/move_rows.h"
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void insist(bool holds, const char *what) {
     if (!holds) {
@@ -28,7 +32,7 @@ static void *zeroed(size_t size) {
  * MARK: - Work
  *============================================================================*/
 
-typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, FILL, TABLE, DIRECT } work_kind;
+typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, CALL, FILL, TABLE, DIRECT } work_kind;
 
 /* How far a rank's part of a conversion without a route is. */
 typedef enum direct_phase { TELLS, MOVES, ENDS, ENDED } direct_phase;
@@ -56,7 +60,9 @@ typedef struct work {
     void *to;
     size_t bytes; /* of all, or of a row */
     cpr_moves moves;
-    int blocks;
+    void *staged; /* COPY, out of memory that is not pinned */
+    void (*call)(void *context);
+    void *context;            /* CALL */
     struct CUevent_st *event; /* RECORD, AWAIT */
     int64_t number;           /* of the record that is made, or awaited */
     ncclComm_t comm;          /* TALK: all of one group, which goes on until everything has arrived */
@@ -71,6 +77,7 @@ typedef struct work {
 
 struct graph {
     struct CUstream_st *origin;
+    bool relaxed;
     work *first, **end;
 };
 
@@ -88,9 +95,16 @@ struct CUevent_st {
     struct CUstream_st *recorded_on; /* last */
 };
 
+struct pinned {
+    struct pinned *next;
+    const char *begin;
+    size_t size;
+};
+
 /* What a rank's thread knows. */
 static _Thread_local struct {
     struct CUstream_st *streams;
+    struct pinned *pinned;
     int64_t held, synchronisations, allocations;
     int64_t fail_at;
     cudaError_t fail_with, query;
@@ -98,6 +112,9 @@ static _Thread_local struct {
     ncclComm_t group_comm;
     work *group;
     bool in_group;
+    int captures; /* under way, in which only enqueuing is allowed */
+    enum cudaStreamCaptureMode mode;
+    char ranges[2048], ranges_told[2048];
 } device;
 
 void double_fail_call(int64_t at, cudaError_t result) {
@@ -134,6 +151,11 @@ static cudaError_t outcome(void) {
         return device.fail_with;
     }
     return cudaSuccess;
+}
+
+/* While this thread captures, unless it set that aside. */
+static bool forbidden(void) {
+    return device.captures > 0 && device.mode != cudaStreamCaptureModeRelaxed;
 }
 
 static void append(struct CUstream_st *stream, work *w) {
@@ -183,7 +205,10 @@ struct ncclComm {
     double_world *world;
     int rank;
     int windows, windows_held; /* registered by this rank, and not given back */
-    bool aborted;
+    int64_t *held;             /* of the thread that registered them */
+    atomic_bool aborted, cleared;
+    atomic_int captured; /* groups in graphs that are not destroyed */
+    bool in_group;
     ncclResult_t met;
     int askings, left;
 };
@@ -214,11 +239,18 @@ void double_world_free(double_world *world) {
 
 ncclComm_t double_comm_make(double_world *world, int rank) {
     ncclComm_t comm = zeroed(sizeof *comm);
-    *comm = (struct ncclComm){.world = world, .rank = rank};
+    comm->world = world;
+    comm->rank = rank;
     return comm;
 }
 
+static void sleep_a_while(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 void double_comm_free(ncclComm_t comm) {
+    while (comm->aborted && !comm->cleared)
+        sleep_a_while();
     free(comm);
 }
 
@@ -299,6 +331,7 @@ static ncclResult_t add_talk(talk t, ncclComm_t comm, cudaStream_t stream) {
         device.group->to = stream;
     }
     insist(device.group->talk_count < MOST_TALKS, "too many messages for the double");
+    comm->in_group = true;
     device.group->talks[device.group->talk_count++] = t;
     return ncclSuccess;
 }
@@ -323,8 +356,24 @@ ncclResult_t ncclGroupEnd(void) {
     if (group == NULL)
         return ncclSuccess;
     append(group->to, group);
+    group->comm->in_group = false;
+    if (((struct CUstream_st *)group->to)->capture != NULL)
+        group->comm->captured++;
     group->comm->left = group->comm->askings;
     return group->comm->askings > 0 ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+    char *const places = to;
+    (void)cudaMemcpyAsync(places + (size_t)comm->rank * count, from, count, cudaMemcpyDeviceToDevice, stream);
+    (void)ncclGroupStart();
+    for (int peer = 0; peer < comm->world->ranks; peer++)
+        if (peer != comm->rank) {
+            (void)ncclSend(from, count, type, peer, comm, stream);
+            (void)ncclRecv(places + (size_t)peer * count, count, type, peer, comm, stream);
+        }
+    return ncclGroupEnd();
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
@@ -334,12 +383,21 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
     return ncclSuccess;
 }
 
+/* Like NCCL's, it ends work at once, but does not return while a graph has captured the communicator. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    enum { MOST_MS = 20000 };
     alive(comm);
-    insist(!device.in_group, "an abort within a group");
+    insist(!comm->in_group, "an abort within a group");
+    if (comm->windows_held > 0) { /* they go with it */
+        *comm->held -= comm->windows_held;
+        comm->windows_held = 0;
+    }
     comm->aborted = true;
-    device.held -= comm->windows_held; /* they go with it */
-    comm->windows_held = 0;
+    for (int ms = 0; comm->captured > 0; ms++) {
+        insist(ms < MOST_MS, "an abort waits for ever for a graph that nobody destroys");
+        sleep_a_while();
+    }
+    comm->cleared = true;
     return ncclSuccess;
 }
 
@@ -385,6 +443,7 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
     pthread_mutex_unlock(&world->lock);
     *window = w;
     comm->windows_held++;
+    comm->held = &device.held;
     device.held++;
     return ncclSuccess;
 }
@@ -571,6 +630,7 @@ cudaError_t cpr_direct_write_table(void **table_on_device, void *const *entries,
  *============================================================================*/
 
 static void free_work(work *w) {
+    free(w->staged);
     free(w->parts);
     free(w);
 }
@@ -596,10 +656,14 @@ static bool do_work(work *w) {
         return true;
     switch (w->kind) {
     case COPY:
-        memcpy(w->to, w->from, w->bytes);
+        memcpy(w->to, w->staged != NULL ? w->staged : w->from, w->bytes);
         return true;
     case MOVE:
         move_units(w);
+        return true;
+    case CALL:
+        w->call(w->context);
+        free(w->context);
         return true;
     case FILL:
         memset(w->to, w->value, w->bytes);
@@ -669,6 +733,15 @@ cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *
     return result;
 }
 
+cudaError_t double_enqueue(cudaStream_t stream, void (*call)(void *context), void *context) {
+    insist(stream->capture == NULL, "a call is captured, whose context is there for one");
+    work *w = make_work(CALL);
+    w->call = call;
+    w->context = context;
+    append(stream, w);
+    return cudaSuccess;
+}
+
 /*==============================================================================
  * MARK: - The runtime
  *============================================================================*/
@@ -682,6 +755,11 @@ cudaError_t cudaGetDevice(int *number) {
     return outcome();
 }
 
+cudaError_t cudaSetDevice(int number) {
+    insist(number == 0, "there is one device");
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int number) {
     insist(attribute == cudaDevAttrMultiProcessorCount && number == 0,
            "an attribute that the double does not know");
@@ -690,7 +768,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 
 static cudaError_t allocate(void **memory, size_t size) {
-    const cudaError_t result = outcome();
+    const cudaError_t result = forbidden() ? cudaErrorStreamCaptureUnsupported : outcome();
     device.allocations++;
     if (result == cudaSuccess) {
         *memory = malloc(size);
@@ -706,7 +784,20 @@ cudaError_t cudaMalloc(void **memory, size_t size) {
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t size) {
-    return allocate(memory, size);
+    const cudaError_t result = allocate(memory, size);
+    if (result == cudaSuccess) {
+        struct pinned *made = zeroed(sizeof *made);
+        *made = (struct pinned){.next = device.pinned, .begin = *memory, .size = size};
+        device.pinned = made;
+    }
+    return result;
+}
+
+static bool is_pinned(const void *memory) {
+    for (const struct pinned *p = device.pinned; p != NULL; p = p->next)
+        if ((const char *)memory >= p->begin && (const char *)memory < p->begin + p->size)
+            return true;
+    return false;
 }
 
 /* Both wait for the device. */
@@ -724,6 +815,13 @@ cudaError_t cudaFree(void *memory) {
 }
 
 cudaError_t cudaFreeHost(void *memory) {
+    for (struct pinned **at = &device.pinned; *at != NULL; at = &(*at)->next)
+        if ((*at)->begin == (const char *)memory) {
+            struct pinned *gone = *at;
+            *at = gone->next;
+            free(gone);
+            break;
+        }
     return release(memory);
 }
 
@@ -806,12 +904,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     insist(event->capture == NULL, "an event of a capture is asked");
+    if (forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     work_on(event->recorded_on);
     return event->done == event->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    if (stream->capture != NULL)
+    if (stream->capture != NULL || forbidden())
         return cudaErrorStreamCaptureUnsupported;
     work_on(stream);
     return device.query != cudaSuccess ? device.query
@@ -820,6 +920,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (stream->capture != NULL || forbidden())
+        return cudaErrorStreamCaptureUnsupported;
     const cudaError_t result = outcome();
     device.synchronisations++;
     work_on(stream);
@@ -830,12 +932,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
     const cudaError_t result = outcome();
-    (void)kind;
     if (result == cudaSuccess) {
         work *w = make_work(COPY);
         w->to = to;
         w->from = from;
         w->bytes = bytes;
+        if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* it has left when the call returns */
+            insist(stream->capture == NULL, "a copy out of memory that is not pinned is captured");
+            w->staged = zeroed(bytes + 1);
+            memcpy(w->staged, from, bytes);
+        }
         append(stream, w);
     }
     return result;
@@ -857,7 +963,53 @@ ncclResult_t ncclMemFree(void *memory) {
     return release(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
+/* Ranges. */
+
+/* The first of them: as many as there is room for. */
+static void log_range(const char *sign, const char *name) {
+    const size_t used = strlen(device.ranges);
+    snprintf(device.ranges + used, sizeof device.ranges - used, "%s%s", sign, name);
+}
+
+static int NVTX_API push_range(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *range) {
+    (void)domain;
+    log_range(">", range->message.ascii);
+    return 0;
+}
+
+static int NVTX_API pop_range(nvtxDomainHandle_t domain) {
+    (void)domain;
+    log_range("<", "");
+    return 0;
+}
+
+static int NVTX_API listen_to_ranges(NvtxGetExportTableFunc_t tables) {
+    const NvtxExportTableCallbacks *callbacks = (const NvtxExportTableCallbacks *)tables(NVTX_ETID_CALLBACKS);
+    NvtxFunctionTable table;
+    unsigned size;
+    if (callbacks == NULL || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size))
+        return 0;
+    *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push_range;
+    *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop_range;
+    return 1;
+}
+
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = listen_to_ranges;
+
+const char *double_ranges(void) {
+    memcpy(device.ranges_told, device.ranges, sizeof device.ranges);
+    device.ranges[0] = '\0';
+    return device.ranges_told;
+}
+
 /* Graphs. */
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    const enum cudaStreamCaptureMode before = device.mode;
+    device.mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
     *status = stream->capture != NULL ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
@@ -866,7 +1018,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     struct graph *graph = zeroed(sizeof *graph);
-    (void)mode;
+    device.captures += mode != cudaStreamCaptureModeRelaxed;
+    graph->relaxed = mode == cudaStreamCaptureModeRelaxed;
     graph->origin = stream;
     graph->end = &graph->first;
     stream->capture = graph;
@@ -874,6 +1027,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    device.captures -= !stream->capture->relaxed;
     *graph = (cudaGraph_t)(void *)stream->capture;
     for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
         if (s->capture == stream->capture && s != stream) {
@@ -907,6 +1061,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t captured) {
     struct graph *graph = (struct graph *)(void *)captured;
     while (graph->first != NULL) {
         work *next = graph->first->next;
+        if (graph->first->kind == TALK)
+            graph->first->comm->captured--;
         free_work(graph->first);
         graph->first = next;
     }

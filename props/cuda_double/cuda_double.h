@@ -46,6 +46,13 @@ bool double_failed_call(void);
 /* Memory, streams and events of this thread that are not freed. */
 int64_t double_held(void);
 
+/* A kernel of the caller's own: call(context) once the stream gets there, and then free(context). */
+cudaError_t double_enqueue(cudaStream_t stream, void (*call)(void *context), void *context);
+
+/* NVTX ranges of this thread since it was last asked: ">name" where one begins, "<" where it ends; the
+ * first 2 KB. Valid until it is asked again. */
+const char *double_ranges(void);
+
 /* How often this thread waited for the device, and how often it allocated. */
 int64_t double_synchronisations(void);
 int64_t double_allocations(void);

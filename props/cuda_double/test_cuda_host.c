@@ -29,6 +29,8 @@ typedef struct rank {
     size_t host_held;
     bool rows_right;
     unsigned char *buffers[BUFFERS];
+    int64_t enqueued; /* runs that were accepted, if it goes on and on */
+    char ranges[1024];
 } rank;
 
 /* One play for all ranks, in which one of them may be the odd one. */
@@ -47,6 +49,7 @@ typedef struct play {
     bool no_route;        /* it was refused one */
     int slow;             /* askings */
     bool captured;
+    int64_t goes_on; /* so many runs are enqueued without a wait, unless one is an error */
 } play;
 
 static cpr_route *route_in(const play *p, int64_t number) {
@@ -103,6 +106,9 @@ static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
     paint(p, p->target, r->number, wanted);
     memset(away, 0xff, bytes);
     memset(home, 0xff, bytes);
+    for (; r->enqueued < p->goes_on; r->enqueued++)
+        if (cpr_cuda_exchange_run(exchange, CPR_FORWARD, start, away, r->stream, &r->run) != CPR_OK)
+            return;
     r->run = convert(r, exchange, group, CPR_FORWARD, start, away, r->stream, &r->waited);
     if (r->run.status == CPR_OK && r->waited.status == CPR_OK && !p->does_not_wait)
         r->run = convert(r, exchange, group, CPR_BACKWARD, away, home, r->stream, &r->waited);
@@ -143,6 +149,7 @@ static void *rank_plays(void *context) {
         cpr_cuda_exchange_free(exchange);
         r->aborted = cpr_cuda_group_aborted(group);
         cpr_cuda_group_free(group);
+        snprintf(r->ranges, sizeof r->ranges, "%s", double_ranges());
     } else {
         assert_null(group);
         r->failed_call = double_failed_call();
@@ -312,6 +319,177 @@ static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **s
     assert_false(ranks[p.odd].aborted);
 }
 
+/* NCCL's abort waits for graphs, which only who waits for the abort could destroy. */
+static void a_graph_holds_up_no_wait(void **state) {
+    (void)state;
+    play p = plain_play(3);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.captured = true;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++) {
+        if (r == p.odd)
+            continue;
+        expect_error(&ranks[r].run, CPR_OK, -1, 0, 0);
+        assert_int_equal(ranks[r].waited.status, CPR_TIMEOUT);
+        assert_true(ranks[r].aborted);
+    }
+}
+
+/* Nobody waits, so only a run itself can find out. CUDA would block after some thousand launches. */
+static void who_enqueues_notices_a_silent_rank(void **state) {
+    enum { RUNS = 5000, MOST_ACCEPTED = 200 };
+    (void)state;
+    play p = plain_play(3);
+    rank ranks[MOST_RANKS];
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.goes_on = RUNS;
+    p.timeout_ms = SHORT_MS;
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++) {
+        if (r == p.odd)
+            continue;
+        assert_int_equal(ranks[r].run.status, CPR_TIMEOUT);
+        assert_int_equal(ranks[r].run.wanted, SHORT_MS);
+        assert_in_range(ranks[r].enqueued, 1, MOST_ACCEPTED);
+        assert_true(ranks[r].aborted);
+    }
+}
+
+static void many_runs_without_a_wait_go_well(void **state) {
+    (void)state;
+    play p = plain_play(3);
+    p.goes_on = 1000;
+    expect_all_right(&p);
+}
+
+static void ranges_have_upstreams_names(void **state) {
+    (void)state;
+    static const char there[] = "zigzag_to_contiguous", back[] = "contiguous_to_zigzag";
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    char wanted[1024], run[2][400];
+    for (int way = 0; way < 2; way++) {
+        const char *name = way == 0 ? there : back;
+        snprintf(run[way], sizeof run[way],
+                 ">cp_layout/thd/swap/%s>cp_layout/thd/pack/%s<>cp_layout/thd/all_to_all/%s<"
+                 ">cp_layout/thd/scatter/%s<<",
+                 name, name, name, name);
+    }
+    snprintf(wanted, sizeof wanted, ">cp_layout/thd/route/%s<%s%s", there, run[0], run[1]);
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++)
+        assert_string_equal(ranks[r].ranges, wanted);
+}
+
+/* A rank by itself, to call functions wrongly. */
+typedef struct hermit {
+    double_world *world;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    cpr_cuda_group *group;
+    cpr_cuda_exchange *exchange;
+    cpr_route *route;
+    int64_t rows;
+    unsigned char *source, *target;
+} hermit;
+
+static hermit make_hermit(void) {
+    const play p = plain_play(1);
+    hermit h = {.world = double_world_make(1), .rows = TOKENS};
+    double_fail_call(-1, cudaSuccess);
+    h.comm = double_comm_make(h.world, 0);
+    h.route = route_in(&p, 0);
+    h.source = calloc((size_t)TOKENS, ROW_BYTES);
+    h.target = calloc((size_t)TOKENS, ROW_BYTES);
+    assert_int_equal(cudaStreamCreateWithFlags(&h.stream, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(cpr_cuda_group_create(h.comm, NULL, NULL, &h.group, NULL), CPR_OK);
+    assert_int_equal(cpr_cuda_exchange_create(h.group, h.route, ROW_BYTES, NULL, &h.exchange, NULL), CPR_OK);
+    return h;
+}
+
+/* Whatever was refused, the group lives on. */
+static void bury(hermit *h) {
+    cpr_error error;
+    (void)cpr_cuda_exchange_run(h->exchange, CPR_FORWARD, h->source, h->target, h->stream, &error);
+    expect_error(&error, CPR_OK, -1, 0, 0);
+    (void)cpr_cuda_group_wait(h->group, h->stream, &error);
+    expect_error(&error, CPR_OK, -1, 0, 0);
+    assert_false(cpr_cuda_group_aborted(h->group));
+    cpr_cuda_exchange_free(h->exchange);
+    cpr_cuda_group_free(h->group);
+    cpr_route_free(h->route);
+    cudaStreamDestroy(h->stream);
+    free(h->source);
+    free(h->target);
+    double_comm_free(h->comm);
+    double_world_free(h->world);
+    assert_int_equal(double_held(), 0);
+}
+
+typedef cpr_status call(hermit *h, cpr_direction direction, const void *source, void *target,
+                        cpr_error *error);
+
+static cpr_status run_call(hermit *h, cpr_direction direction, const void *source, void *target,
+                           cpr_error *error) {
+    return cpr_cuda_exchange_run(h->exchange, direction, source, target, h->stream, error);
+}
+
+static cpr_status pack_call(hermit *h, cpr_direction direction, const void *source, void *target,
+                            cpr_error *error) {
+    return cpr_cuda_pack(h->exchange, direction, source, target, h->stream, error);
+}
+
+static cpr_status scatter_call(hermit *h, cpr_direction direction, const void *source, void *target,
+                               cpr_error *error) {
+    return cpr_cuda_scatter(h->exchange, direction, source, target, h->stream, error);
+}
+
+static void calls_that_are_wrong_are_refused(void **state) {
+    (void)state;
+    static call *const calls[] = {run_call, pack_call, scatter_call};
+    hermit h = make_hermit();
+    for (int i = 0; i < LENGTH_OF(calls); i++) {
+        cpr_error error;
+        (void)calls[i](&h, (cpr_direction)2, h.source, h.target, &error);
+        expect_error(&error, CPR_BAD_DIRECTION, -1, 2, 2);
+        (void)calls[i](&h, (cpr_direction)-1, h.source, h.target, &error);
+        expect_error(&error, CPR_BAD_DIRECTION, -1, (int)(cpr_direction)-1, 2);
+        (void)calls[i](&h, CPR_FORWARD, NULL, h.target, &error);
+        expect_error(&error, CPR_BAD_ROW, 0, -1, h.rows);
+        (void)calls[i](&h, CPR_BACKWARD, h.source, NULL, &error);
+        expect_error(&error, CPR_BAD_ROW, 1, -1, h.rows);
+        (void)calls[i](&h, CPR_FORWARD, h.source, h.source + ROW_BYTES, &error);
+        expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
+    }
+    bury(&h);
+}
+
+/* Nobody may wait for what is captured; but that is no reason to give a communicator up. Creating is no part of a capture. */
+static void a_capture_can_be_under_way(void **state) {
+    (void)state;
+    hermit h = make_hermit();
+    cpr_cuda_exchange *another = NULL;
+    cpr_error error;
+    cudaGraph_t graph;
+    (void)run_call(&h, CPR_FORWARD, h.source, h.target, &error);
+    cudaStreamBeginCapture(h.stream, cudaStreamCaptureModeGlobal);
+    (void)run_call(&h, CPR_FORWARD, h.source, h.target, &error);
+    expect_error(&error, CPR_OK, -1, 0, 0);
+    (void)cpr_cuda_group_wait(h.group, h.stream, &error);
+    expect_error(&error, CPR_CUDA_ERROR, -1, cudaErrorStreamCaptureUnsupported, 0);
+    (void)cpr_cuda_exchange_create(h.group, h.route, ROW_BYTES, NULL, &another, &error);
+    expect_error(&error, CPR_OK, -1, 0, 0);
+    cpr_cuda_exchange_free(another);
+    assert_false(cpr_cuda_group_aborted(h.group));
+    cudaStreamEndCapture(h.stream, &graph);
+    cudaGraphDestroy(graph);
+    bury(&h);
+}
+
 static void freeing_waits_no_longer_than_said_either(void **state) {
     (void)state;
     play p = plain_play(2);
@@ -386,6 +564,17 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start,
                                   stream, &error);
     expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
+    void *const crossed[RANKS] = {start[1], away[1], away[2]}, *const doubled[RANKS] = {away[0], away[1],
+                                                                                        away[0]};
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, crossed, stream,
+                                  &error);
+    expect_error(&error, CPR_BAD_ROW, 0, 1, 0);
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, doubled, stream,
+                                  &error);
+    expect_error(&error, CPR_BAD_ROW, 0, 2, 0);
+    (void)cpr_cuda_simulation_run(simulation, (cpr_direction)2, (const void *const *)start,
+                                  (void *const *)away, stream, &error);
+    expect_error(&error, CPR_BAD_DIRECTION, -1, 2, 2);
     cpr_cuda_simulation_free(simulation);
     cpr_cuda_simulation_free(NULL);
 
@@ -393,6 +582,11 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     simulation = NULL;
     (void)cpr_cuda_simulation_create(all, 0, ROW_BYTES, &allocator, &simulation, &error);
     expect_error(&error, CPR_BAD_CP_SIZE, -1, 0, 1);
+    (void)cpr_cuda_simulation_create(all, INT64_MAX / 2 + 2, ROW_BYTES, &allocator, &simulation, &error);
+    expect_error(&error, CPR_BAD_CP_SIZE, -1, INT64_MAX / 2 + 2, CPR_CP_SIZE_MAX);
+    const cpr_route *const gap[] = {routes[0], NULL, routes[2]};
+    (void)cpr_cuda_simulation_create(gap, RANKS, ROW_BYTES, &allocator, &simulation, &error);
+    expect_error(&error, CPR_INTERNAL, 1, 0, 0);
     (void)cpr_cuda_simulation_create(all + 1, 2, ROW_BYTES, &allocator, &simulation, &error);
     expect_error(&error, CPR_BAD_RANK, 0, 1, 0);
     (void)cpr_cuda_simulation_create(all, RANKS, 0, &allocator, &simulation, &error);
@@ -425,6 +619,12 @@ int main(void) {
         cmocka_unit_test(whichever_call_is_refused),
         cmocka_unit_test(whichever_allocation_is_refused),
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_said),
+        cmocka_unit_test(a_graph_holds_up_no_wait),
+        cmocka_unit_test(who_enqueues_notices_a_silent_rank),
+        cmocka_unit_test(many_runs_without_a_wait_go_well),
+        cmocka_unit_test(ranges_have_upstreams_names),
+        cmocka_unit_test(calls_that_are_wrong_are_refused),
+        cmocka_unit_test(a_capture_can_be_under_way),
         cmocka_unit_test(freeing_waits_no_longer_than_said_either),
         cmocka_unit_test(what_nccl_meets_is_an_error),
         cmocka_unit_test(a_kernel_that_failed_is_an_error),

@@ -116,11 +116,12 @@ typedef enum cpr_status {
     CPR_BAD_ROW = -919, /* entry | the row | rows that there are                                     */
 
     /* What went wrong on GPUs or on other ranks; only functions of cproute_cuda.h return these. */
-    CPR_CUDA_ERROR = -920,  /* -1 | cudaError_t | 0                                                   */
-    CPR_NCCL_ERROR = -921,  /* -1 | ncclResult_t | 0                                                  */
-    CPR_TIMEOUT = -922,     /* -1 | milliseconds waited for other ranks | the limit                   */
-    CPR_PEER_FAILED = -923, /* the first rank that could not take part | its status | 0               */
-    CPR_UNREACHABLE = -924, /* -1 | ranks that can write to this rank's memory | cp_size               */
+    CPR_CUDA_ERROR = -920,    /* -1 | cudaError_t | 0                                                   */
+    CPR_NCCL_ERROR = -921,    /* -1 | ncclResult_t | 0                                                  */
+    CPR_TIMEOUT = -922,       /* -1 | milliseconds waited for other ranks | the limit                   */
+    CPR_PEER_FAILED = -923,   /* the first rank that could not take part | its status | 0               */
+    CPR_UNREACHABLE = -924,   /* -1 | ranks that can write to this rank's memory | cp_size               */
+    CPR_BAD_DIRECTION = -925, /* -1 | the direction | 2                                               */
 
     /* The library contradicts itself: please report it. */
     CPR_INTERNAL = -999

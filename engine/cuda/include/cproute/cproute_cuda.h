@@ -20,7 +20,14 @@
  *
  * Statuses of their own are cuda, nccl, timeout and peer_failed; cproute.h has their details. The first three abort the
  * communicator (ncclCommAbort), so that what its ranks have enqueued comes to an end: it must then be neither used nor
- * destroyed. No other error does.
+ * destroyed. No other error does, nor does cuda with cudaErrorStreamCapture..., which says that a capture is in the way. NCCL does not
+ * clear a communicator away while a graph that captured it lives: then its abort goes on in a thread of the library until the graph
+ * is destroyed, and nobody waits for that. Aborting the child of ncclCommSplit with splitShare = 1 aborts its parent too.
+ *
+ * Calls are refused where they are wrong on this rank alone, before anything is enqueued: bad_direction, bad_row. The other
+ * ranks, which have enqueued their part, learn of that by their timeout.
+ *
+ * No call may stand between the caller's own ncclGroupStart and ncclGroupEnd: messages would leave at the end, after they were needed.
  *
  * NCCL connects two ranks when they first talk, which is in cpr_cuda_group_create, and with a communicator that blocks it does so in a
  * call that no timeout ends. Where a rank may be lost that early, make it with ncclConfig_t.blocking = 0; both kinds are taken.
@@ -48,7 +55,7 @@ extern "C" {
 typedef struct cpr_cuda_group cpr_cuda_group;
 
 typedef struct cpr_cuda_group_options {
-    int64_t timeout_ms; /* how long other ranks may keep this one waiting; 0: 60,000 */
+    int64_t timeout_ms; /* how long other ranks may keep this one waiting; 0 or less: 60,000 */
 } cpr_cuda_group_options;
 
 /*
@@ -66,7 +73,8 @@ CPR_API void cpr_cuda_group_free(cpr_cuda_group *group);
 /*
  * Waits for what `stream` holds so far, at most for the timeout: it must be longer than what was enqueued takes. A CUDA error, an
  * asynchronous NCCL error or the timeout aborts the communicator, so that the stream comes to its end, and is returned. This
- * takes the place of cudaStreamSynchronize wherever a rank may be lost.
+ * takes the place of cudaStreamSynchronize wherever a rank may be lost. A stream that is being captured is refused:
+ * cuda (-1 | cudaErrorStreamCaptureUnsupported | 0).
  */
 CPR_API cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error);
 
@@ -116,8 +124,15 @@ CPR_API void cpr_cuda_exchange_free(cpr_cuda_exchange *exchange);
  * `stream`, and returns. Pack, grouped send/recv with every rank, scatter; a side that is an identity is neither packed nor
  * scattered but sent and received in place, and rows that stay are copied once, beside the exchange. No host-device
  * synchronisation, no allocation. Both must be aligned to row_bytes' largest power of two up to 16 for full speed; any alignment
- * works. Source and target must not overlap (bad_row: -1 | 0 | 0). NVTX domain "cproute", ranges "pack", "all_to_all", "scatter";
- * cpr_cuda_exchange_create has "build".
+ * works. Refuses another direction (bad_direction), NULL for a side that has rows (bad_row: 0 source, 1 target | -1 | its rows), and a source
+ * and a target that overlap (bad_row: -1 | 0 | 0).
+ *
+ * Fails with timeout where an earlier run of the group has been in flight for longer than that; it must be longer than
+ * what streams hold takes. Some 128 runs of a group can be in flight: one more waits for the end of one of them, long before CUDA itself
+ * would block where nobody can abort. None of this is so in a capture.
+ *
+ * NVTX domain "cproute", with Megatron-LM's names: cp_layout/thd/swap/zigzag_to_contiguous, say, and in it pack, all_to_all and
+ * scatter; cpr_cuda_exchange_create has cp_layout/thd/route/..., and DIRECT conversions cp_layout/thd/direct/...
  */
 CPR_API cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction direction,
                                          const void *source, void *target, cudaStream_t stream,
@@ -236,8 +251,8 @@ CPR_API cpr_status cpr_cuda_conversion_refill(cpr_cuda_conversion *conversion, c
  * tests of any cp_size where there is one GPU. */
 typedef struct cpr_cuda_simulation cpr_cuda_simulation;
 
-/* routes[r] is the route of rank r. Fails as cpr_exchange_host does up to split_mismatch and runs, or with overflow, no_memory and
- * cuda. The caller frees *simulation with cpr_cuda_simulation_free. */
+/* routes[r] is the route of rank r. Fails as cpr_exchange_host does up to split_mismatch and runs, or with bad_cp_size, internal
+ * (rank | 0 | 0) for a NULL route, overflow, no_memory and cuda. The caller frees *simulation with cpr_cuda_simulation_free. */
 CPR_API cpr_status cpr_cuda_simulation_create(const cpr_route *const *routes, int64_t cp_size,
                                               size_t row_bytes, const cpr_allocator *allocator,
                                               cpr_cuda_simulation **simulation, cpr_error *error);
@@ -245,7 +260,8 @@ CPR_API cpr_status cpr_cuda_simulation_create(const cpr_route *const *routes, in
 /* NULL is allowed. */
 CPR_API void cpr_cuda_simulation_free(cpr_cuda_simulation *simulation);
 
-/* As cpr_cuda_exchange_run, for all ranks: sources[r] and targets[r] (host arrays of device pointers) are rank r's. */
+/* As cpr_cuda_exchange_run, for all ranks: sources[r] and targets[r] (host arrays of device pointers) are rank r's. Targets must be apart
+ * from what other ranks have too (bad_row: rank of the target | the other rank | 0). */
 CPR_API cpr_status cpr_cuda_simulation_run(cpr_cuda_simulation *simulation, cpr_direction direction,
                                            const void *const *sources, void *const *targets,
                                            cudaStream_t stream, cpr_error *error);
@@ -279,7 +295,7 @@ CPR_API cpr_status cpr_cuda_direct_simulation_check(cpr_cuda_direct_simulation *
 
 /* The two kernels by themselves, for measurements and for transports of the caller's own: source rows into `message` in
  * sending order, and arrived rows from `message` to where they belong (device pointers), as cpr_pack and cpr_scatter do on the
- * host. Identities are copied. */
+ * host. Identities are copied. Refused as cpr_cuda_exchange_run is. */
 CPR_API cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                                  void *message, cudaStream_t stream, cpr_error *error);
 CPR_API cpr_status cpr_cuda_scatter(cpr_cuda_exchange *exchange, cpr_direction direction, const void *message,
