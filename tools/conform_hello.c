@@ -241,7 +241,9 @@ bool hello_offers_all(const hello *before, const hello *now, char *lost, size_t 
     const mistake_place m = {lost, size};
     hello a = *before, b = *now;
     named_flag had[FLAGS_MAX], has[FLAGS_MAX];
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    const bool had_operations = before->ops[ASK_CACHE] || before->ops[ASK_OUTCOME];
+    const size_t list_count = sizeof lists / sizeof *lists - !had_operations; /* which are the last */
+    for (size_t i = 0; i < list_count; i++) {
         const size_t count = lists[i].flags_of(&a, had);
         lists[i].flags_of(&b, has);
         for (size_t k = 0; k < count; k++)
