@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -227,7 +228,11 @@ static bool ask_text_case(void *context, const text_entry *entry) {
 static void ask_file(void *context, const char *path) {
     conformance *f = context;
     char mistake[4600];
-    if (!f->going || !is_text_file(path) || text_file_visit(path, ask_text_case, f, mistake, sizeof mistake))
+    const char *slash = strrchr(path, '/');
+    if (!f->going || !is_text_file(path))
+        return;
+    known_asked_file(&f->k, slash ? slash + 1 : path);
+    if (text_file_visit(path, ask_text_case, f, mistake, sizeof mistake))
         return;
     fprintf(stderr, "cproute conform: %s\n", mistake);
     f->mistaken = true;
@@ -360,17 +365,31 @@ static bool write_junit(const conformance *f) {
     return false;
 }
 
+/* Why what was found is not to be written down, NULL: it may be. */
+static const char *not_to_be_known(const conformance *f) {
+    const char *reason = f->counts.incomplete;
+    for (size_t i = 0; i < f->t.group_count && !reason; i++)
+        reason = known_refuses(&f->k, &f->t.groups[i]);
+    return reason;
+}
+
 static bool write_known(const conformance *f) {
-    const char *path = f->a->known_path, *reason = f->counts.incomplete;
+    const char *path = f->a->known_path, *reason = not_to_be_known(f);
+    size_t gone;
     if (!f->a->update_known)
         return true;
-    if (reason)
+    if (reason) {
         fprintf(stderr, "cproute conform: %s stays as it was: %s\n", path, reason);
-    else if (!known_write(&f->k, &f->t, path))
+        return false;
+    }
+    if (!known_write(&f->k, &f->t, path, &gone)) {
         fprintf(stderr, "cproute conform: cannot write %s: %s\n", path, strerror(errno));
-    else
-        return true;
-    return false;
+        return false;
+    }
+    if (gone)
+        fprintf(stderr, "cproute conform: %s: %zu differences were not met and are not in it any more\n",
+                path, gone);
+    return true;
 }
 
 /* An interrupted run, and one that judged nothing, found nothing to be good. */
@@ -405,6 +424,8 @@ static int converse(conformance *f, char *const *words) {
         return EXIT_WRONG_USE;
     }
     if (open && !f->t.h.skipped[0]) {
+        f->t.wants_all = f->a->known_path != NULL;
+        known_check_offers(&f->k, &f->t);
         ask_all(f);
         shrink_all(f);
         talk_close(&f->t);
@@ -429,6 +450,12 @@ static int conform(arguments *a) {
     return finish_output(code);
 }
 
+static bool is_same_file(const char *a, const char *b) {
+    struct stat one, other;
+    return !strcmp(a, b) || (!stat(a, &one) && !stat(b, &other) && S_ISREG(one.st_mode) &&
+                             one.st_dev == other.st_dev && one.st_ino == other.st_ino);
+}
+
 /* Before all the work. */
 static int check_outputs(const arguments *a) {
     const char *const names[] = {"junit", "known"}, *const paths[] = {a->junit_path,
@@ -437,6 +464,8 @@ static int check_outputs(const arguments *a) {
         if (paths[i] && !file_may_be_written(paths[i]))
             return wrong_use(&conform_command, "--%s: cannot write %s: %s", names[i], paths[i],
                              strerror(errno));
+    if (a->junit_path && a->known_path && is_same_file(a->junit_path, a->known_path))
+        return wrong_use(&conform_command, "--junit and --known: both are %s", a->junit_path);
     return EXIT_GOOD;
 }
 
@@ -465,6 +494,9 @@ static int conform_run(arguments *a) {
     if (!a->seed_given)
         a->seed = fresh_seed();
     interruption_watch();
+    signal(
+        SIGCHLD,
+        SIG_DFL); /* a parent that ignores it hands that down, and then nobody is told how the command ended */
     return conform(a);
 }
 

@@ -109,10 +109,11 @@ static bool is_kind(const char *kind) {
         return true;
     if (strncmp(kind, exception, sizeof exception - 1) != 0)
         return false;
-    size_t i = sizeof exception - 1;
-    while (isalpha((unsigned char)kind[i]) || kind[i] == '_' || kind[i] == '.')
+    const char *name = kind + sizeof exception - 1;
+    size_t i = 0;
+    while (isalnum((unsigned char)name[i]) || name[i] == '_' || name[i] == '.')
         i++;
-    return !kind[i];
+    return isalpha((unsigned char)name[0]) && !name[i];
 }
 
 static const char *kind_of(const judge *j) {
@@ -234,15 +235,46 @@ static judgement judge_exchange(const judge *j) {
     return ANSWER_RIGHT;
 }
 
+static const char INDEX[] = "_index", SPLIT_SIZES[] = "_split_sizes";
+
+static bool ends_in(const char *text, const char *tail) {
+    const size_t length = strlen(text), tail_length = strlen(tail);
+    return length > tail_length && !strcmp(text + length - tail_length, tail);
+}
+
 /* Lists of rows are null where they are 0, 1, 2, ... */
 static bool names_rows(const char *field) {
-    const size_t length = strlen(field);
-    return length > 5 && (!strcmp(field + length - 5, "_rows") || !strcmp(field + length - 5, "index"));
+    return ends_in(field, "_rows") || ends_in(field, INDEX);
+}
+
+/* How many rows an index has that is not written out: as many as its side sends and receives. */
+static size_t rows_of_index(const judge *j, const char *field) {
+    char splits[80];
+    size_t i, rows = 0;
+    json_t *item;
+    snprintf(splits, sizeof splits, "%.*s%s", (int)(strlen(field) - strlen(INDEX)), field, SPLIT_SIZES);
+    json_array_foreach(json_object_get(j->want, splits), i, item) {
+        rows += (size_t)json_integer_value(item);
+    }
+    return rows;
+}
+
+/* Only an index may be null where it is right. */
+static judgement judge_rows_member(const judge *j, const char *field, const json_t *got, const json_t *want) {
+    if (!json_is_array(got) && !json_is_null(got))
+        return malformed(j, field);
+    if (json_is_array(got) && json_is_array(want))
+        return same_numbers(j, field, got, want) ? ANSWER_RIGHT : wrong_field(j, field);
+    const bool as_many = !json_is_array(got) || json_array_size(got) == rows_of_index(j, field);
+    if (as_many && is_identity(json_is_array(got) ? got : want))
+        return ANSWER_RIGHT;
+    tell(j, "%s: got %s, want %s", field, json_is_null(got) ? "null, which is 0, 1, 2, ..." : "a list",
+         json_is_null(want) ? "0, 1, 2, ..." : "another order");
+    return wrong_field(j, field);
 }
 
 static judgement judge_member(const judge *j, const char *field, const json_t *want) {
     const json_t *got = json_object_get(j->got, field);
-    const bool any_rows = names_rows(field) && (json_is_null(got) || json_is_null(want));
     if (json_is_integer(want)) {
         if (!json_is_integer(got))
             return malformed(j, field);
@@ -250,19 +282,17 @@ static judgement judge_member(const judge *j, const char *field, const json_t *w
              json_integer_value(got), json_integer_value(want));
         return json_equal(got, want) ? ANSWER_RIGHT : wrong_field(j, field);
     }
-    if (!json_is_array(got) && !(any_rows && got))
+    if (names_rows(field))
+        return judge_rows_member(j, field, got, want);
+    if (!json_is_array(got))
         return malformed(j, field);
-    if (!any_rows)
-        return same_numbers(j, field, got, want) ? ANSWER_RIGHT : wrong_field(j, field);
-    if (is_identity(got) && is_identity(want))
-        return ANSWER_RIGHT;
-    tell(j, "%s: got %s, want %s", field, json_is_null(got) ? "null, which is 0, 1, 2, ..." : "a list",
-         json_is_null(want) ? "0, 1, 2, ..." : "another order");
-    return wrong_field(j, field);
+    return same_numbers(j, field, got, want) ? ANSWER_RIGHT : wrong_field(j, field);
 }
 
 /* Every member that is wanted. */
 static judgement judge_members(const judge *j) {
+    if (j->q->op == ASK_OUTCOME && !*text_of(j->got, "status")) /* which is all that it says */
+        return malformed(j, "status");
     const char *field;
     json_t *want;
     judgement result = ANSWER_RIGHT;
@@ -331,8 +361,10 @@ static judgement judge_objects(const judge *j) {
         tell(j, "it is not an object");
         return wrong(j, "an answer that is no object");
     }
-    if (!strcmp(status, "unsupported"))
+    if (!strcmp(status, "unsupported")) {
+        wrong(j, "it has no answer");
         return ANSWER_UNSUPPORTED;
+    }
     if (*status && !refused && strcmp(status, "ok") != 0) {
         tell(j, "'%.40s'", status);
         return wrong(j, "an answer of unknown status");

@@ -3,7 +3,7 @@
 #include "printable.h"
 #include "text/mistake.h"
 
-#include <jansson.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +28,40 @@ typedef struct named_flag {
     bool *flag;
 } named_flag;
 
+enum {
+    OPTIONS = 4,
+    OPERATIONS = CACHE_OP_KINDS + TEXT_CASE_OPS,
+    FLAGS_MAX = QUESTION_OPS + CPR_LAYOUT_COUNT + OPTIONS + OPERATIONS
+};
+
+static size_t flags_of_ops(hello *h, named_flag *flags) {
+    for (size_t i = 0; i < QUESTION_OPS; i++)
+        flags[i] = (named_flag){question_op_names[i], &h->ops[i]};
+    return QUESTION_OPS;
+}
+
+static size_t flags_of_layouts(hello *h, named_flag *flags) {
+    for (size_t i = 0; i < CPR_LAYOUT_COUNT; i++)
+        flags[i] = (named_flag){cpr_layout_name((cpr_layout)i), &h->layouts[i]};
+    return CPR_LAYOUT_COUNT;
+}
+
+static size_t flags_of_options(hello *h, named_flag *flags) {
+    flags[0] = (named_flag){"dtype", &h->reads_dtype};
+    flags[1] = (named_flag){"device", &h->reads_device};
+    flags[2] = (named_flag){"rows", &h->reads_rows};
+    flags[3] = (named_flag){"tp", &h->reads_tp};
+    return OPTIONS;
+}
+
+static size_t flags_of_operations(hello *h, named_flag *flags) {
+    for (size_t i = 0; i < CACHE_OP_KINDS; i++)
+        flags[i] = (named_flag){cache_op_name((cache_op_kind)i), &h->knows_operation[i]};
+    for (size_t i = 0; i < TEXT_CASE_OPS; i++)
+        flags[CACHE_OP_KINDS + i] = (named_flag){text_case_op_name(i), &h->knows_case_operation[i]};
+    return OPERATIONS;
+}
+
 static bool take_names(const reader *r, const char *field, json_t *list, const named_flag *flags,
                        size_t count) {
     size_t i;
@@ -48,8 +82,7 @@ static bool take_names(const reader *r, const char *field, json_t *list, const n
 
 static bool take_ops(const reader *r, json_t *list) {
     named_flag flags[QUESTION_OPS];
-    for (size_t i = 0; i < QUESTION_OPS; i++)
-        flags[i] = (named_flag){question_op_names[i], &r->h->ops[i]};
+    flags_of_ops(r->h, flags);
     if (!json_array_size(list) && !r->h->skipped[0])
         return mistaken(&r->mistake, "ops: there is nothing that it can be asked, and no reason in skipped");
     return take_names(r, "ops", list, flags, QUESTION_OPS);
@@ -57,31 +90,23 @@ static bool take_ops(const reader *r, json_t *list) {
 
 static bool take_layouts(const reader *r, json_t *list) {
     named_flag flags[CPR_LAYOUT_COUNT];
-    for (size_t i = 0; i < CPR_LAYOUT_COUNT; i++)
-        flags[i] = (named_flag){cpr_layout_name((cpr_layout)i), &r->h->layouts[i]};
+    flags_of_layouts(r->h, flags);
     if (!list)
         r->h->layouts[CPR_ZIGZAG] = r->h->layouts[CPR_CONTIGUOUS] = true;
     return take_names(r, "layouts", list, flags, CPR_LAYOUT_COUNT);
 }
 
 static bool take_options(const reader *r, json_t *list) {
-    const named_flag flags[] = {{"dtype", &r->h->reads_dtype},
-                                {"device", &r->h->reads_device},
-                                {"rows", &r->h->reads_rows},
-                                {"tp", &r->h->reads_tp}};
-    return take_names(r, "options", list, flags, sizeof flags / sizeof *flags);
+    named_flag flags[OPTIONS];
+    return take_names(r, "options", list, flags, flags_of_options(r->h, flags));
 }
 
 static bool take_operations(const reader *r, json_t *list) {
-    enum { ALL = CACHE_OP_KINDS + TEXT_CASE_OPS };
-    named_flag flags[ALL];
-    for (size_t i = 0; i < CACHE_OP_KINDS; i++)
-        flags[i] = (named_flag){cache_op_name((cache_op_kind)i), &r->h->knows_operation[i]};
-    for (size_t i = 0; i < TEXT_CASE_OPS; i++)
-        flags[CACHE_OP_KINDS + i] = (named_flag){text_case_op_name(i), &r->h->knows_case_operation[i]};
-    for (size_t i = 0; i < ALL; i++)
+    named_flag flags[OPERATIONS];
+    flags_of_operations(r->h, flags);
+    for (size_t i = 0; i < OPERATIONS; i++)
         *flags[i].flag = !list;
-    return take_names(r, "operations", list, flags, ALL);
+    return take_names(r, "operations", list, flags, OPERATIONS);
 }
 
 static bool take_routes(const reader *r, json_t *list) {
@@ -101,8 +126,9 @@ static bool take_routes(const reader *r, json_t *list) {
     return true;
 }
 
+static const char *const grades[ERROR_GRADES] = {"details", "kind", "any"};
+
 static bool take_errors(const reader *r, const char *text) {
-    static const char *const grades[ERROR_GRADES] = {"details", "kind", "any"};
     size_t which = 0;
     while (which < ERROR_GRADES && strcmp(text, grades[which]) != 0)
         which++;
@@ -144,6 +170,93 @@ bool hello_parse(hello *h, const char *line, size_t length, char *mistake, size_
     bool good = object ? take_hello(&r, object) : mistaken(&r.mistake, "not JSON: %.40s", line);
     json_decref(object);
     return good;
+}
+
+/*------------------------------------------------------------------------------
+ * What it offers
+ *----------------------------------------------------------------------------*/
+
+static json_t *names_set(const named_flag *flags, size_t count) {
+    json_t *names = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (*flags[i].flag)
+            json_array_append_new(names, json_string(flags[i].name));
+    return names;
+}
+
+static json_t *pairs_of(const hello *h) {
+    json_t *pairs = json_array();
+    for (cpr_layout from = 0; from < CPR_LAYOUT_COUNT; from++)
+        for (cpr_layout to = 0; to < CPR_LAYOUT_COUNT; to++)
+            if (h->routes[from][to])
+                json_array_append_new(pairs, json_pack("[s,s]", cpr_layout_name(from), cpr_layout_name(to)));
+    return pairs;
+}
+
+json_t *hello_offers(const hello *h) {
+    hello copy = *h;
+    named_flag flags[FLAGS_MAX];
+    json_t *offers = json_object();
+    json_object_set_new(offers, "ops", names_set(flags, flags_of_ops(&copy, flags)));
+    json_object_set_new(offers, "layouts", names_set(flags, flags_of_layouts(&copy, flags)));
+    if (h->routes_listed)
+        json_object_set_new(offers, "routes", pairs_of(h));
+    json_object_set_new(offers, "options", names_set(flags, flags_of_options(&copy, flags)));
+    if (h->ops[ASK_CACHE] || h->ops[ASK_OUTCOME]) /* which alone have operations */
+        json_object_set_new(offers, "operations", names_set(flags, flags_of_operations(&copy, flags)));
+    json_object_set_new(offers, "errors", json_string(grades[h->errors]));
+    json_object_set_new(offers, "max_tokens", json_integer(h->max_tokens));
+    json_object_set_new(offers, "max_cp_size", json_integer(h->max_cp_size));
+    return offers;
+}
+
+bool hello_parse_offers(hello *h, json_t *offers, char *mistake, size_t size) {
+    const reader r = {.h = h, .mistake = {mistake, size}};
+    json_t *named = json_copy(offers);
+    *h = (hello){.errors = ERRORS_DETAILS};
+    json_object_set_new(named, "hello", json_string("known"));
+    const bool good = take_hello(&r, named);
+    json_decref(named);
+    return good;
+}
+
+static bool offers_routes(const hello *before, const hello *now, const mistake_place *lost) {
+    for (int from = 0; now->routes_listed && from < CPR_LAYOUT_COUNT; from++)
+        for (int to = 0; to < CPR_LAYOUT_COUNT; to++)
+            if (before->routes[from][to] && !now->routes[from][to])
+                return mistaken(lost, "routes: %s to %s", cpr_layout_name((cpr_layout)from),
+                                cpr_layout_name((cpr_layout)to));
+    return !now->routes_listed || before->routes_listed ||
+           mistaken(lost, "routes: all were asked for, not those of a list");
+}
+
+bool hello_offers_all(const hello *before, const hello *now, char *lost, size_t size) {
+    static const struct {
+        const char *field;
+        size_t (*flags_of)(hello *, named_flag *);
+    } lists[] = {{"ops", flags_of_ops},
+                 {"layouts", flags_of_layouts},
+                 {"options", flags_of_options},
+                 {"operations", flags_of_operations}};
+    const mistake_place m = {lost, size};
+    hello a = *before, b = *now;
+    named_flag had[FLAGS_MAX], has[FLAGS_MAX];
+    const bool had_operations = before->ops[ASK_CACHE] || before->ops[ASK_OUTCOME];
+    const size_t list_count = sizeof lists / sizeof *lists - !had_operations; /* which are the last */
+    for (size_t i = 0; i < list_count; i++) {
+        const size_t count = lists[i].flags_of(&a, had);
+        lists[i].flags_of(&b, has);
+        for (size_t k = 0; k < count; k++)
+            if (*had[k].flag && !*has[k].flag)
+                return mistaken(&m, "%s: %s", lists[i].field, had[k].name);
+    }
+    if (now->errors > before->errors)
+        return mistaken(&m, "errors: %s, not %s", grades[now->errors], grades[before->errors]);
+    if (now->max_tokens < before->max_tokens)
+        return mistaken(&m, "max_tokens: %" PRId64 ", not %" PRId64, now->max_tokens, before->max_tokens);
+    if (now->max_cp_size < before->max_cp_size)
+        return mistaken(&m, "max_cp_size: %" PRId64 ", not %" PRId64, now->max_cp_size, before->max_cp_size);
+    return offers_routes(before, now, &m);
 }
 
 /*------------------------------------------------------------------------------

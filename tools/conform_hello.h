@@ -17,6 +17,8 @@
 #include "kit/route_case.h"
 #include "text/text_case.h"
 
+#include <jansson.h>
+
 typedef enum question_op {
     ASK_ROUTE,
     ASK_LAYOUT,
@@ -53,6 +55,15 @@ typedef struct hello {
 
 /* False with a sentence in `mistake`: reading is strict, so that a field that is misspelt is no field without effect. */
 bool hello_parse(hello *h, const char *line, size_t length, char *mistake, size_t size);
+
+/* What it can be asked, as the fields of a hello. The caller gives it back. */
+json_t *hello_offers(const hello *h);
+
+/* The same read again, false with a sentence in `mistake`. */
+bool hello_parse_offers(hello *h, json_t *offers, char *mistake, size_t size);
+
+/* Can everything be asked of `now` that could be asked `before`? False with what cannot in `lost`. */
+bool hello_offers_all(const hello *before, const hello *now, char *lost, size_t size);
 
 /* May the case be put to it as that question? */
 bool hello_allows(const hello *h, question_op op, const route_case *c);

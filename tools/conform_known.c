@@ -5,6 +5,7 @@
 #include "text/text_case.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,22 +85,54 @@ static bool member_fits(const mistake_place *m, const char *name, const json_t *
     return mistaken(m, "'%.40s' is no member of a known difference", name);
 }
 
+/* May it be put as that question? A rank that does not exist is asked for where that is what is wrong. */
+static bool op_fits(const mistake_place *m, question_op op, const text_case *c) {
+    if ((op == ASK_CACHE) != (c->cache != NULL))
+        return mistaken(m, "op: %s is not what the case is about", question_op_names[op]);
+    if (c->expect == CPR_OK && !c->every_rank && op != ASK_CACHE && (c->rank < 0 || c->rank >= c->cp_size))
+        return mistaken(m, "case: there is no rank %" PRId64 " of %" PRId64, c->rank, c->cp_size);
+    return true;
+}
+
 /* Its case is asked, so it must be one. */
 static bool case_fits(const mistake_place *m, const json_t *entry) {
     char mistake[256];
     text_case parsed;
+    question_op op;
     const json_t *object = json_object_get(entry, "case");
     if (!object)
         return true;
-    if (!json_object_get(entry, "op"))
+    if (!op_named(json_string_value(json_object_get(entry, "op")), &op))
         return mistaken(m, "a case, but no op that it is asked as");
     char *text = json_dumps(object, JSON_COMPACT);
-    const bool good = text && text_case_parse(&parsed, text, strlen(text), mistake, sizeof mistake);
+    bool good = text && text_case_parse(&parsed, text, strlen(text), mistake, sizeof mistake);
     free(text);
     if (!good)
         return mistaken(m, "case: %s", text ? mistake : "out of memory");
+    good = op_fits(m, op, &parsed);
     text_case_free(&parsed);
-    return true;
+    return good;
+}
+
+/* "route: decreasing is *", and nothing that stands for more. */
+static bool is_family(const char *name) {
+    char op[16], kind[64];
+    int end = 0;
+    question_op which;
+    cpr_status status;
+    return sscanf(name, "%15[a-z_]: %63[a-z0-9_] is *%n", op, kind, &end) == 2 && end && !name[end] &&
+           op_named(op, &which) && cpr_status_from_name(kind, &status);
+}
+
+static const char OFFERS_LESS[] = "it offers less than it did";
+
+/* What no line can accept, whatever the case. */
+static bool is_never_known(const char *signature) {
+    return talk_ended_by(signature) || !strcmp(signature, OFFERS_LESS);
+}
+
+static bool is_unstable(const json_t *entry) {
+    return json_is_true(json_object_get(entry, "unstable"));
 }
 
 static bool entry_fits(const mistake_place *m, json_t *entry) {
@@ -108,14 +141,27 @@ static bool entry_fits(const mistake_place *m, json_t *entry) {
     const char *signature = json_string_value(json_object_get(entry, "difference"));
     if (!signature)
         return mistaken(m, "no difference");
-    if (talk_ended_by(signature))
-        return mistaken(m, "'%.80s' cannot be accepted, as nothing is asked after it: take the line out",
+    if (is_never_known(signature))
+        return mistaken(m, "'%.80s' cannot be accepted, as what is not asked is not known: take the line out",
                         signature);
+    if (is_unstable(entry) != is_family(signature))
+        return mistaken(
+            m, "unstable: what comes and goes is a wrong request, named as \"route: decreasing is *\"");
     json_object_foreach(entry, name, value) {
         if (!member_fits(m, name, value))
             return false;
     }
     return case_fits(m, entry);
+}
+
+static bool take_offers(known *k, const mistake_place *m, json_t *line) {
+    char mistake[200];
+    if (k->has_offers)
+        return mistaken(m, "offers that are there twice");
+    if (json_object_size(line) != 1 || !json_is_object(json_object_get(line, "offers")))
+        return mistaken(m, "offers: an object is wanted, alone in its line");
+    k->has_offers = hello_parse_offers(&k->offers, json_object_get(line, "offers"), mistake, sizeof mistake);
+    return k->has_offers || mistaken(m, "offers: %s", mistake);
 }
 
 static bool take_entry(known *k, const mistake_place *m, const char *line, size_t length) {
@@ -124,10 +170,11 @@ static bool take_entry(known *k, const mistake_place *m, const char *line, size_
     if (!entry)
         return mistaken(m, "%s", error.text);
     const char *signature = json_string_value(json_object_get(entry, "difference"));
-    bool taken = entry_fits(m, entry);
-    if (taken && json_object_get(k->entries, signature))
+    const bool of_offers = json_object_get(entry, "offers") != NULL;
+    bool taken = of_offers ? take_offers(k, m, entry) : entry_fits(m, entry);
+    if (taken && !of_offers && json_object_get(k->entries, signature))
         taken = mistaken(m, "a difference that is there twice");
-    if (taken)
+    if (taken && !of_offers)
         json_object_set(k->entries, signature, entry);
     json_decref(entry);
     return taken;
@@ -154,7 +201,7 @@ bool known_read(known *k, const char *path, char *mistake, size_t size) {
     struct stat info;
     size_t length;
     const mistake_place m = {mistake, size};
-    k->entries = json_object();
+    *k = (known){.entries = json_object(), .corpus = json_object()};
     if (!path)
         return true;
     if (stat(path, &info))
@@ -169,6 +216,17 @@ bool known_read(known *k, const char *path, char *mistake, size_t size) {
 
 void known_free(known *k) {
     json_decref(k->entries);
+    json_decref(k->corpus);
+}
+
+void known_check_offers(const known *k, talk *t) {
+    char lost[200];
+    if (k->has_offers && !hello_offers_all(&k->offers, &t->h, lost, sizeof lost))
+        talk_blame(t, OFFERS_LESS, lost);
+}
+
+void known_asked_file(known *k, const char *name) {
+    json_object_set_new(k->corpus, name, json_true());
 }
 
 /*------------------------------------------------------------------------------
@@ -225,10 +283,6 @@ bool known_ask(const known *k, talk *t) {
  * Comparing
  *----------------------------------------------------------------------------*/
 
-static bool is_unstable(const json_t *entry) {
-    return json_is_true(json_object_get(entry, "unstable"));
-}
-
 static json_t *entry_named(const known *k, const char *signature) {
     const char *name;
     json_t *entry, *found = json_object_get(k->entries, signature);
@@ -248,7 +302,15 @@ bool known_accepts(const known *k, const char *signature) {
 }
 
 bool known_has(const known *k, const group *g) {
-    return !talk_ended_by(g->signature) && known_entry(k, g) && !known_lacks(k, g);
+    return !is_never_known(g->signature) && known_entry(k, g) && !known_lacks(k, g);
+}
+
+const char *known_refuses(const known *k, const group *g) {
+    const bool of_rows = strstr(g->signature, ": other ") || strstr(g->signature, ": a hit on ");
+    if (talk_ended_by(g->signature))
+        return "not everything was asked";
+    return of_rows && g->unstable && !known_entry(k, g) ? "wrong rows that come and go cannot be accepted"
+                                                        : NULL;
 }
 
 static bool has_text(const json_t *list, const char *text) {
@@ -286,6 +348,25 @@ size_t known_not_met(const known *k, const talk *t) {
  * Writing
  *----------------------------------------------------------------------------*/
 
+/* Cases of several groups may be the same, and are put into one file. Takes the text. */
+static char *named_for_group(char *text, const group *g) {
+    char id[40];
+    json_t *object = json_loads(text, 0, NULL);
+    json_object_set_new(object, "id", json_string(""));
+    char *plain = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+    const uint64_t hash =
+        (plain ? content_hash(plain, strlen(plain)) : 0) ^ content_hash(g->signature, strlen(g->signature));
+    snprintf(id, sizeof id, "conform-%08" PRIx32, (uint32_t)(hash >> 32));
+    json_object_set_new(object, "id", json_string(id));
+    char *named = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    free(plain);
+    if (!named)
+        return text;
+    free(text);
+    return named;
+}
+
 char *group_text(const group *g) {
     char *text = NULL;
     size_t length;
@@ -298,7 +379,7 @@ char *group_text(const group *g) {
         return NULL;
     }
     text[strcspn(text, "\n")] = '\0';
-    return text;
+    return named_for_group(text, g);
 }
 
 /* An answer as JSON where it is, as text where it is not. */
@@ -340,6 +421,11 @@ json_t *group_object(const group *g, const char *is) {
     return object;
 }
 
+static bool is_by_chance(const group *g) {
+    char name[FAMILY_LENGTH];
+    return g->unstable && group_family(g, name);
+}
+
 static void take_unstable(json_t *entries, const group *g) {
     char name[FAMILY_LENGTH];
     group_family(g, name);
@@ -351,33 +437,68 @@ static void take_unstable(json_t *entries, const group *g) {
     json_object_set_new(entries, name, entry);
 }
 
+/* Cases of files that were not asked. */
+static json_t *names_not_asked(const known *k, const json_t *entry) {
+    size_t i;
+    json_t *name, *names = json_array();
+    json_array_foreach(json_object_get(entry, "cases"), i, name) {
+        char file[ORIGIN_LENGTH];
+        snprintf(file, sizeof file, "%.*s", (int)strcspn(json_string_value(name), ":"),
+                 json_string_value(name));
+        if (!json_object_get(k->corpus, file))
+            json_array_append(names, name);
+    }
+    return names;
+}
+
 /* What is known with its minimal case stays as it is, but for the cases that it names. */
 static void take_group(json_t *entries, const known *k, const group *g) {
-    json_t *old = known_entry(k, g);
-    if (old && is_unstable(old))
+    const json_t *old = known_entry(k, g);
+    if (is_never_known(g->signature) || (old && is_unstable(old)))
         return;
-    json_t *entry = old ? json_copy(old) : group_object(g, NULL);
-    if (old && g->c)
-        json_object_set_new(entry, "cases", names_of(g));
+    json_t *entry = old ? json_copy((json_t *)old) : group_object(g, NULL);
+    json_object_del(entry, "unstable");
+    if (old && g->c) {
+        json_t *names = names_of(g), *others = names_not_asked(k, old);
+        json_array_extend(names, others);
+        json_decref(others);
+        json_object_set_new(entry, "cases", names);
+    }
     json_object_set_new(entries, g->signature, entry);
+}
+
+/* What was not met is kept for what was not asked. */
+static void keep_not_asked(json_t *entries, const known *k) {
+    const char *name;
+    json_t *entry;
+    json_object_foreach(k->entries, name, entry) {
+        json_t *names = names_not_asked(k, entry);
+        if (!json_object_get(entries, name) && json_array_size(names)) {
+            json_t *kept = json_copy(entry);
+            json_object_set(kept, "cases", names);
+            json_object_set_new(entries, name, kept);
+        }
+        json_decref(names);
+    }
 }
 
 /* What is unstable first, as it stands for others. */
 static json_t *entries_to_write(const known *k, const talk *t) {
     const char *name;
     json_t *entry;
-    known unstable = {json_object()};
+    known unstable = {.entries = json_object()};
     json_object_foreach(k->entries, name, entry) {
         if (is_unstable(entry))
             json_object_set(unstable.entries, name, entry);
     }
     for (size_t i = 0; i < t->group_count; i++)
-        if (t->groups[i].unstable && !known_entry(&unstable, &t->groups[i]))
+        if (is_by_chance(&t->groups[i]) && !known_entry(&unstable, &t->groups[i]))
             take_unstable(unstable.entries, &t->groups[i]);
     json_t *entries = json_copy(unstable.entries);
     for (size_t i = 0; i < t->group_count; i++)
         if (!known_entry(&unstable, &t->groups[i]))
             take_group(entries, k, &t->groups[i]);
+    keep_not_asked(entries, k);
     json_decref(unstable.entries);
     return entries;
 }
@@ -406,13 +527,32 @@ static bool write_entries(json_t *entries, FILE *file) {
     return good;
 }
 
-static bool write_known(FILE *file, void *entries) {
-    return write_entries(entries, file);
+typedef struct contents {
+    json_t *offers, *entries;
+} contents;
+
+static bool write_known(FILE *file, void *context) {
+    const contents *c = context;
+    return !json_dumpf(c->offers, file, JSON_COMPACT) && fputc('\n', file) != EOF &&
+           write_entries(c->entries, file);
 }
 
-bool known_write(const known *k, const talk *t, const char *path) {
-    json_t *entries = entries_to_write(k, t);
-    const bool good = file_replace(path, write_known, entries);
-    json_decref(entries);
+static size_t lines_gone(const known *k, json_t *entries) {
+    const char *name;
+    json_t *entry;
+    size_t gone = 0;
+    json_object_foreach(k->entries, name, entry) {
+        gone += !json_object_get(entries, name);
+    }
+    return gone;
+}
+
+bool known_write(const known *k, const talk *t, const char *path, size_t *gone) {
+    contents c = {.offers = json_pack("{s:o}", "offers", hello_offers(&t->h)),
+                  .entries = entries_to_write(k, t)};
+    const bool good = file_replace(path, write_known, &c);
+    *gone = lines_gone(k, c.entries);
+    json_decref(c.offers);
+    json_decref(c.entries);
     return good;
 }

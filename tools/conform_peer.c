@@ -235,7 +235,7 @@ static void lose_ended(peer *p) {
 bool peer_finish(peer *p) {
     int status = 0;
     close_end(&p->in);
-    if (!wait_until(p, seconds_now() + p->timeout_s, &status)) {
+    if (!wait_until(p, seconds_now() + PEER_PATIENCE * p->timeout_s, &status)) {
         peer_give_up(p, p->stopped ? STOPPED : "it does not end when its input has ended", "");
         return false;
     }
@@ -347,6 +347,12 @@ static char *next_line(peer *p, size_t *length) {
     return line;
 }
 
+/* Has the process ended, although somebody whom it started holds its output open? */
+static bool has_ended(const peer *p) {
+    siginfo_t info = {0};
+    return !waitid(P_PID, (id_t)p->process, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == p->process;
+}
+
 /* Moves what can be moved. False when there is nothing more to wait for; then p->loss says why. */
 static bool converse(peer *p, double deadline) {
     const double left = deadline - seconds_now();
@@ -363,8 +369,13 @@ static bool converse(peer *p, double deadline) {
         return false;
     }
     const double listening = left < LISTENING_S ? left : LISTENING_S;
-    if (poll(ends, 3, (int)(listening * 1000) + 1) < 0 && errno != EINTR) {
+    const int ready = poll(ends, 3, (int)(listening * 1000) + 1);
+    if (ready < 0 && errno != EINTR) {
         peer_give_up(p, "it cannot be listened to", strerror(errno));
+        return false;
+    }
+    if (ready == 0 && has_ended(p)) {
+        lose_ended(p);
         return false;
     }
     if (ends[2].revents)

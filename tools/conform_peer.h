@@ -41,6 +41,9 @@ typedef struct peer {
 /* Losses that others must know from the rest. */
 extern const char PEER_HANGS[], PEER_SAYS_MORE[];
 
+/* It may take so many times longer to begin, and to end, than to answer: libraries are loaded and taken down. */
+#define PEER_PATIENCE 6.0
+
 /* Starts the command. False, with errno, if there is no such command, or no process to be had. */
 bool peer_start(peer *p);
 

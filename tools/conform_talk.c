@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double HELLO_PATIENCE = 6; /* a command may take so many times longer to begin than to answer */
 static const double LEAST_PATIENCE_S = 0.5, TIMES_SLOWER = 20;
 static const char TOO_MANY_GROUPS[] = "more kinds of differences than can be told apart",
                   NO_HELLO[] = "no hello: ", BAD_HELLO[] = "a hello that is not understood",
@@ -82,7 +81,6 @@ static void add_name(group *g, const origin *from) {
 
 static void record(talk *t, const difference *d, const asked *a, const char *got) {
     group *g = group_named(t, d->signature);
-    t->wrong++;
     if (!g)
         return;
     g->answers++;
@@ -93,8 +91,7 @@ static void record(talk *t, const difference *d, const asked *a, const char *got
     group_show(g, &a->q, a->c, got, d->details);
 }
 
-/* What no case is to blame for. */
-static void record_behaviour(talk *t, const char *what, const char *details) {
+void talk_blame(talk *t, const char *what, const char *details) {
     group *g = group_named(t, what);
     t->wrong++;
     if (!g)
@@ -106,7 +103,7 @@ static void record_behaviour(talk *t, const char *what, const char *details) {
 
 /* What nothing can be asked after. */
 static void record_end(talk *t, const char *what, const char *details) {
-    record_behaviour(t, what, details);
+    talk_blame(t, what, details);
     t->over = true;
 }
 
@@ -140,7 +137,7 @@ static bool hear_hello(talk *t) {
     char mistake[200];
     hello h;
     size_t length;
-    const char *line = peer_line(&t->p, HELLO_PATIENCE * t->p.timeout_s, &length);
+    const char *line = peer_line(&t->p, PEER_PATIENCE * t->p.timeout_s, &length);
     if (!line) {
         char what[SIGNATURE_LENGTH];
         snprintf(what, sizeof what, "%s%s", NO_HELLO, t->p.loss);
@@ -210,7 +207,7 @@ void talk_resume(talk *t) {
 
 void talk_close(talk *t) {
     if (t->p.process && !peer_finish(&t->p) && !t->p.stopped)
-        record_behaviour(t, t->p.loss, t->p.details);
+        talk_blame(t, t->p.loss, t->p.details);
 }
 
 void talk_free(talk *t) {
@@ -263,7 +260,7 @@ judgement talk_ask_alone(talk *t, const question *q, double timeout_s, differenc
     *got = NULL;
     *d = (difference){0};
     if (t->p.process && peer_has_more(&t->p)) {
-        record_behaviour(t, PEER_SAYS_MORE, "");
+        talk_blame(t, PEER_SAYS_MORE, "");
         peer_give_up(&t->p, PEER_SAYS_MORE, "");
     }
     if (!revive(t) || !peer_put(&t->p, q->request, q->request_length))
@@ -302,14 +299,17 @@ static void count_loss(talk *t, const char *signature) {
 }
 
 static void count(talk *t, const asked *a, judgement result, const difference *d, const char *got) {
-    if (result == ANSWER_WRONG || result == ANSWER_NONE)
+    const bool unsupported = result == ANSWER_UNSUPPORTED;
+    const bool is_wrong = result == ANSWER_WRONG || result == ANSWER_NONE;
+    if (is_wrong || (unsupported && t->wants_all))
         record(t, d, a, got);
-    t->unsupported += result == ANSWER_UNSUPPORTED;
+    t->wrong += is_wrong;
+    t->unsupported += unsupported;
     if (result == ANSWER_NONE) {
         count_loss(t, d->signature);
         return;
     }
-    t->judged[a->q.op] += result != ANSWER_UNSUPPORTED;
+    t->judged[a->q.op] += !unsupported;
     t->barren = 0;
 }
 
@@ -332,7 +332,7 @@ static void ask_each_alone(talk *t, const char *loss, const char *details) {
         return;
     char what[SIGNATURE_LENGTH];
     snprintf(what, sizeof what, "%s, but not again", loss);
-    record_behaviour(t, what, details);
+    talk_blame(t, what, details);
     count_loss(t, what);
 }
 
@@ -388,14 +388,16 @@ bool talk_ask_text(talk *t, question_op op, const text_case *c, int64_t rank, co
     return more;
 }
 
-void group_family(const group *g, char name[FAMILY_LENGTH]) {
+bool group_family(const group *g, char name[FAMILY_LENGTH]) {
     const char *accepted = strstr(g->signature, " is accepted"),
                *refused = strstr(g->signature, " is refused as ");
     const char *end = accepted ? accepted : refused;
-    if (end && !strstr(g->signature, ": what is legal "))
+    const bool of_wrong_request = end && !strstr(g->signature, ": what is legal ");
+    if (of_wrong_request)
         snprintf(name, FAMILY_LENGTH, "%.*s is *", (int)(end - g->signature), g->signature);
     else
         snprintf(name, FAMILY_LENGTH, "%s", g->signature);
+    return of_wrong_request;
 }
 
 bool family_has(const char *name, const char *signature) {

@@ -51,6 +51,7 @@ typedef struct talk {
     bool over;            /* there is nobody to ask, */
     bool tired;           /* or it was lost too often */
     bool (*accepts)(void *context, const char *signature); /* is it known to differ so? NULL: no */
+    bool wants_all; /* what it has no answer for is a difference, too */
 
     asked ring[TALK_WINDOW];
     size_t first, waiting;
@@ -101,6 +102,9 @@ double talk_short_patience(const talk *t);
  * to free, or NULL. */
 judgement talk_ask_alone(talk *t, const question *q, double timeout_s, difference *d, char **got);
 
+/* A difference that no case is to blame for. */
+void talk_blame(talk *t, const char *what, const char *details);
+
 /* Is that what a group is called after which nothing is asked? Nobody can accept it then. */
 bool talk_ended_by(const char *signature);
 
@@ -110,9 +114,10 @@ void group_repeat(talk *t, size_t number);
 /* Are its answers none, in the time for them? */
 bool group_hangs(const group *g);
 
-/* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it: "route: decreasing is *". */
+/* What a wrong request gets by chance may be anything, so the name ends behind what is wrong about it: "route: decreasing is *".
+ * False where the group is about no wrong request, or a wrong one that got neither a route nor a refusal: then it is its own family. */
 enum { FAMILY_LENGTH = SIGNATURE_LENGTH + 8 };
-void group_family(const group *g, char name[FAMILY_LENGTH]);
+bool group_family(const group *g, char name[FAMILY_LENGTH]);
 bool family_has(const char *name, const char *signature);
 
 /* A group's case and answers replaced. */

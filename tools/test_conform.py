@@ -167,6 +167,30 @@ def served(folder, answer, hello="pass"):
     return python(folder, SERVED_WRONGLY.replace("COMMAND", repr(COMMAND)).replace("HELLO", hello).replace("ANSWER", answer))
 
 
+NOT_ROWS = ("'no idea'", "{'x': 1}", "[]", "list(range(9))", "[0, 1, 2, 3, 4, 5, 7, 6]", "False", "7")
+
+
+def test_rows_that_need_not_be_written_out_are_judged(folder):
+    cases = write(folder, "cases.jsonl", "".join(json.dumps({"id": f"p{ranks}", "cu_seqlens": [0, 8 * ranks], "cp_size": ranks, "rank": 0, "expect": "ok"}) + "\n"
+                                                 for ranks in (1, 2)))
+    arguments, hello = ("--cases", cases, "--random", "0"), "hello['ops'] = ['two_view']"
+    for i, answer in enumerate(NOT_ROWS):
+        field = ("zigzag_index", "contiguous_index")[i % 2]
+        said = served(folder, f"assert asked['cp_size'] > 1 or answer[{field!r}] is None; answer.update({field}={answer})", hello)
+        code, differences, _ = found(*arguments, command=said)
+        kinds = {f"two_view: other {field}", f"two_view: an answer without {field}"}
+        assert code == DIFFERS and differences and set(differences) <= kinds, (field, answer, differences)
+    same = served(folder, "answer.update({k: v or list(range(8)) for k, v in answer.items() if k.endswith('index')})", hello)
+    assert found(*arguments, command=same)[:2] == (AGREES, {})
+
+
+def test_an_outcome_is_said(folder):
+    cases = os.path.join(CORPUS, "shapes.jsonl")
+    code, differences, _ = found("--cases", cases, "--random", "0",
+                                 command=served(folder, "answer = {} if asked['op'] == 'outcome' and answer['status'] == 'ok' else answer", "hello['ops'] = ['outcome']"))
+    assert code == DIFFERS and list(differences) == ["outcome: an answer without status"], differences
+
+
 SHAPE_FAULTS = {
     "answer['pad_zigzag_gather'] = [max(row, 0) for row in answer['pad_zigzag_gather']] if 'padded_cu' in answer else 0":
         "pad: other pad_zigzag_gather",
@@ -313,9 +337,14 @@ CRASHES_ON_3, HANGS_ON_3 = """*'"cp_size":3,'*) kill -SEGV $$ ;;""", """*'"cp_si
 WRONG_ONCE = """*'"cu_seqlens":[0],"cp_size":2,"rank":0'*) printf '%s\\n' '{"rank": 0, "tokens": 7}' ;;"""
 
 
-def signatures(known):
+def entries_of(known):
+    """Its lines but for the one about what was offered."""
     with open(known) as file:
-        return [json.loads(line)["difference"] for line in file]
+        return [entry for entry in map(json.loads, file) if "offers" not in entry]
+
+
+def signatures(known):
+    return [entry["difference"] for entry in entries_of(known)]
 
 
 def test_crashes_are_shrunk_and_hide_nothing(folder):
@@ -417,12 +446,27 @@ def test_seeds_of_64_bits(folder):
 
 def test_bad_ends(folder):
     ends = {"sys.exit(3)": "it ends with an error when its input has ended", "print('{}', flush=True)": "an answer that nobody asked for",
-            "import time; time.sleep(60)": "it does not end when its input has ended"}
+            "import time; time.sleep(60)": "it does not end when its input has ended",
+            "import time; time.sleep(1.2)": None}
     for text, signature in ends.items():
         with open(EXAMPLE_PY) as file:
             command = python(folder, file.read() + f"    {text}\n")
-        code, differences, _ = found("--timeout", "1", "--random", "20", "--seed", "1", "--cases", CORPUS, command=command)
+        code, differences, _ = found("--timeout", "0.6", "--random", "5", "--seed", "1", "--cases", os.path.join(CORPUS, "golden.jsonl"), command=command)
         assert sorted(differences) == ([signature] if signature else []), (text, sorted(differences))
+
+
+def test_an_end_is_heard(folder):
+    # A parent that ignores the end of its children hands that down.
+    with open(EXAMPLE_PY) as file:
+        command = python(folder, file.read() + "    sys.exit(3)\n")
+    done = conform("--random", "1", "--cases", os.path.join(CORPUS, "golden.jsonl"), command=command,
+                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert done.returncode == DIFFERS and "it ends with an error when its input has ended" in done.stdout, done.stdout
+    # Somebody else may still hold its output open.
+    text = "import subprocess, sys\nsubprocess.Popen(['sleep', '5'], start_new_session=True)\nsys.exit(3)\n"
+    begun = time.monotonic()
+    differences = found("--timeout", "4", command=python(folder, text))[1]
+    assert list(differences) == ["no hello: it ended with an error"] and time.monotonic() - begun < 4, differences
 
 
 def test_what_it_starts_ends_with_it(folder):
@@ -505,8 +549,7 @@ def test_known_differences_are_a_ratchet(folder):
     code, _, counts = found(*arguments, command=[sys.executable, EXAMPLE_PY])
     assert code == AGREES and counts["not_met"] == 2
     # One more case of the corpus that differs so is new, too.
-    with open(known) as file:
-        entries = [json.loads(line) for line in file]
+    entries = entries_of(known)
     entries[0]["cases"].pop()
     write(folder, "known.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
     assert found(*arguments, command=faulty(folder, one))[0] == DIFFERS
@@ -522,8 +565,7 @@ def test_unstable_answers_do_not_come_and_go(folder):
             '    if kind:\n', '    if kind == "decreasing":\n        kind = random.choice(["decreasing", "dtype", "exception:IndexError"])\n    if kind:\n'))
     code, differences, _ = found(*arguments, "--update-known", command=by_chance(1))
     assert code == AGREES and all(one["difference"].startswith(("route: decreasing is ", "layout: decreasing is ")) for one in differences.values())
-    with open(known) as file:
-        entries = [json.loads(line) for line in file]
+    entries = entries_of(known)
     assert [entry["difference"] for entry in entries] == ["layout: decreasing is *", "route: decreasing is *"], entries
     assert all(entry["unstable"] and "got" not in entry for entry in entries), entries
     for seed in (2, 3, 4):
@@ -534,8 +576,75 @@ def test_unstable_answers_do_not_come_and_go(folder):
     assert code == DIFFERS and new == ["layout: bad_rank is accepted", "route: bad_rank is accepted"], new
     # Right answers by chance do not take the line out.
     assert found(*arguments, "--update-known", command=[sys.executable, EXAMPLE_PY])[0] == AGREES
-    with open(known) as file:
-        assert len(file.readlines()) == 2
+    assert len(entries_of(known)) == 2
+
+
+def test_wrong_rows_by_chance_are_never_known(folder):
+    known = write(folder, "known.jsonl", "")
+    arguments = ("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "0", "--known", known)
+
+    def wrong_rows(when):
+        return faulty(folder, ROUTE_ONLY, ("    for line in sys.stdin", "    wrong = []\n    for line in sys.stdin"), ("        print(json.dumps(answer(json.loads(line))), flush=True)", f"""\
+        got = answer(json.loads(line))
+        if len(got.get("recv_rows") or ()) > 3 and {when}:
+            wrong.append(1)
+            got["recv_rows"] = got["recv_rows"][::-1]
+        print(json.dumps(got), flush=True)"""))
+    done = conform(*arguments, "--update-known", command=wrong_rows("not wrong"))
+    assert done.returncode == DIFFERS and "stays as it was: wrong rows that come and go" in done.stderr, done
+    assert os.path.getsize(known) == 0
+    assert found(*arguments, "--update-known", command=wrong_rows("True"))[0] == AGREES
+    code, differences, _ = found("--cases", os.path.join(CORPUS, "golden.jsonl"), "--known", write(folder, "empty", ""), "--random", "0", command=wrong_rows("True"))
+    assert code == DIFFERS and all(entry["cases"] for entry in entries_of(known)), differences
+
+
+def test_what_is_not_answered_any_more(folder):
+    known = os.path.join(folder, "known.jsonl")
+    arguments = ("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "20", "--seed", "1", "--known", known)
+    silent = ("    kind = refusal", "    if CONDITION:\n        return {\"status\": \"unsupported\"}\n    kind = refusal")
+
+    def lacking(condition):
+        return faulty(folder, (silent[0], silent[1].replace("CONDITION", condition)))
+    assert found(*arguments, "--update-known", command=lacking("cp_size == 3"))[0] == AGREES
+    assert signatures(known) == ["layout: it has no answer", "route: it has no answer"]
+    code, _, counts = found(*arguments, command=lacking("cp_size == 3"))
+    assert (code, counts["new"], counts["wrong"]) == (AGREES, 0, 0) and counts["unsupported"] > 3, counts
+    code, differences, _ = found(*arguments, command=lacking("cp_size >= 2"))
+    assert code == DIFFERS and all(one["is"] == "new" for one in differences.values()), differences
+    # The hello may say less, too.
+    for change in (ROUTE_ONLY, ('"errors": "kind"', '"errors": "any"'), ('"errors": "kind"', '"errors": "kind", "max_cp_size": 4')):
+        done = conform(*arguments, command=faulty(folder, change))
+        assert done.returncode == DIFFERS and "it offers less than it did" in done.stdout, (change, done.stdout)
+    # What has no operations may say so or not.
+    routes = ('"ops": ["route", "layout"]', '"ops": ["route"], "operations": []')
+    assert found(*arguments, "--update-known", command=faulty(folder, routes))[0] == AGREES
+    assert found(*arguments, command=faulty(folder, routes))[0] == AGREES and signatures(known) == []
+
+
+def test_fewer_cases_take_nothing_from_what_is_known(folder):
+    known = os.path.join(folder, "known.jsonl")
+    command = faulty(folder, FAULTS["negative rank"][0])
+    golden, errors = (os.path.join(CORPUS, name + ".jsonl") for name in ("golden", "errors"))
+    assert found("--cases", errors, "--random", "0", "--known", known, "--update-known", command=command)[0] == AGREES
+    before = entries_of(known)
+    assert before and all(entry["cases"] for entry in before), before
+    assert found("--cases", golden, "--random", "0", "--known", known, "--update-known", command=command)[0] == AGREES
+    assert entries_of(known) == before
+    right = [sys.executable, EXAMPLE_PY]
+    assert found("--cases", golden, "--random", "0", "--known", known, "--update-known", command=right)[0] == AGREES and entries_of(known) == before
+    done = conform("--cases", errors, "--random", "0", "--known", known, "--update-known", command=right)
+    assert done.returncode == AGREES and "2 differences were not met" in done.stderr and entries_of(known) == [], done
+
+
+def test_groups_of_one_input_have_names_of_their_own(folder):
+    differences = found("--cases", os.path.join(CORPUS, "golden.jsonl"), *SMALL, command=shell(folder))[1]
+    both = found("--cases", os.path.join(CORPUS, "errors.jsonl"), "--random", "60", "--seed", "1", command=faulty(folder, FAULTS["negative rank"][0]))[1]
+    inputs = {json.dumps([one["case"]["cu_seqlens"], one["case"]["rank"]]) for one in both.values()}
+    assert len(both) == 2 and len(inputs) == 1, both  # a route and a layout
+    ids = {one["case"]["id"] for one in (*both.values(), *differences.values())}
+    assert len(ids) == len(both) + len(differences), ids
+    cases = write(folder, "found.jsonl", "".join(json.dumps(one["case"]) + "\n" for one in both.values()))
+    assert subprocess.run([COMMAND, "replay", cases], capture_output=True).returncode == 0
 
 
 def test_nothing_that_was_asked_is_nothing_known(folder):
@@ -543,7 +652,7 @@ def test_nothing_that_was_asked_is_nothing_known(folder):
     known = write(folder, "known.jsonl", line)
     says = "printf '%s\\n' "
     peers = {says + """'{"hello": "x", "ops": [], "skipped": "no GPU"}'""": WRONG_USE, says + "'hello world'": DIFFERS, "exit 3": DIFFERS,
-             says + """'{"hello": "x", "ops": ["layout"]}'; while read -r line; do echo '{"status": "unsupported"}'; done""": WRONG_USE}
+             says + """'{"hello": "x", "ops": ["layout"]}'; while read -r line; do echo '{"status": "unsupported"}'; done""": DIFFERS}
     for text, wanted in peers.items():
         done = conform("--cases", CORPUS, "--random", "5", "--known", known, "--update-known", command=["sh", "-c", text])
         assert done.returncode == wanted and "known.jsonl stays as it was: " in done.stderr, (text, done.returncode, done.stderr)
@@ -564,7 +673,11 @@ def test_known_files_are_written_in_one_piece(folder):
 def test_known_files_are_read_strictly(folder):
     good = {"difference": "d", "op": "route", "cases": ["a"], "case": {"id": "a", "cu_seqlens": [0], "cp_size": 1, "rank": 0, "expect": "ok"}, "note": "n"}
     for change, why in (({"case": "no"}, "case: a text case"), ({"case": {"id": "a"}}, "case: "), ({"op": "dance"}, "op: "), ({"cases": "a"}, "cases: "),
-                        ({"cases": [1]}, "cases: "), ({"unstable": 1}, "unstable: "), ({"notes": "n"}, "'notes'"), ({"difference": 1}, "no difference")):
+                        ({"cases": [1]}, "cases: "), ({"unstable": 1}, "unstable: "), ({"notes": "n"}, "'notes'"), ({"difference": 1}, "no difference"),
+                        ({"op": "cache"}, "op: cache"), ({"op": "flat", "case": {**good["case"], "rank": 7}}, "case: there is no rank 7 of 1"),
+                        ({"difference": "*", "unstable": True}, "unstable: "), ({"difference": "route: other recv_rows", "unstable": True}, "unstable: "),
+                        ({"difference": "route: * is *", "unstable": True}, "unstable: "), ({"difference": "route: decreasing is *"}, "unstable: "),
+                        ({"offers": {"ops": ["route"]}}, "offers: ")):
         known = write(folder, "known.jsonl", "\n" + json.dumps({**good, **change}) + "\n")
         done = conform("--random", "1", "--known", known, command=[COMMAND, "serve"])
         assert done.returncode == WRONG_USE and f"known.jsonl:2: {why}" in done.stderr, (change, done.stderr)
@@ -575,7 +688,11 @@ def test_known_files_are_read_strictly(folder):
 def test_outputs_are_refused_before_the_work(folder):
     mark = os.path.join(folder, "mark")
     missing = os.path.join(folder, "no", "x")
-    for arguments in (("--junit", missing), ("--known", missing, "--update-known"), ("--junit", folder), ("--known", "/dev/full")):
+    there = write(folder, "there", "")
+    os.symlink("there", os.path.join(folder, "link"))
+    for arguments in (("--junit", missing), ("--known", missing, "--update-known"), ("--junit", folder), ("--known", "/dev/full"),
+                      ("--junit", os.path.join(folder, "new"), "--known", os.path.join(folder, "new")),
+                      ("--junit", there, "--known", os.path.join(folder, "link"))):
         done = conform(*arguments, command=["touch", mark])
         assert done.returncode == WRONG_USE and arguments[1] in done.stderr and not os.path.exists(mark), (arguments, done.stderr)
 

@@ -35,7 +35,8 @@ class ThdCpRoute:
 class Route:
     """
     What one rank needs for one all-to-all-v. Rows are made when they are first asked for, and kept: NumPy arrays are read only, and
-    a torch tensor that somebody wrote to is made anew.
+    a torch tensor whose version says that somebody wrote to it is made anew. Writes that the version does not see (through .numpy() or
+    .data) are seen by whoever asks next: clone rows before writing to them so.
     """
 
     def __init__(self, pointer, release, place):
@@ -133,16 +134,16 @@ def _guard(name):
 def build_route(cu_seqlens, cp_size, cp_rank, source="zigzag", target="contiguous", *, rows=None, tp_size=0, device=None):
     """The route of one rank. Raises RouteError, which is a ValueError, with its kind."""
     cu = as_boundaries(cu_seqlens)
-    host = in_memory(cu)
+    host, place = in_memory(cu), place_of(cu, device)
     error, made = c.Error(), ctypes.POINTER(c.RouteStruct)()
     request = c.Request(view_of(host), _rows(rows), _geometry(cp_size, cp_rank), _layout(source), _layout(target), _whole(tp_size))
     c.library.cpr_route_build(byref(request), None, byref(made), byref(error))
     c.check(error)
-    return Route(made, c.library.cpr_route_free, place_of(cu, device))
+    return Route(made, c.library.cpr_route_free, place)
 
 
 def build_thd_cp_partition_route(cu_seqlens, cp_size, cp_rank, *, device=None):
-    """As Megatron-LM's function of that name: the two-view route of one rank, indices on `device` or where cu_seqlens is."""
+    """As Megatron-LM's function of that name: the two-view route of one rank, indices as tensors on `device`, or where cu_seqlens is."""
     route = build_route(cu_seqlens, cp_size, cp_rank, device=device)
     return ThdCpRoute(route.send_rows, route.input_splits, route.recv_rows, route.output_splits)
 
@@ -166,6 +167,15 @@ class RouteCache:
         self._routes = OrderedDict()
         self._lock = threading.RLock()
         self._free = weakref.finalize(self, c.library.cpr_cache_free, made)
+
+    def __copy__(self):
+        raise TypeError("a RouteCache cannot be copied: make another, and it fills itself")
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def __reduce__(self):
+        raise TypeError("a RouteCache cannot be pickled: make another where it is wanted, and it fills itself")
 
     def get(self, cu_seqlens, cp_size, cp_rank, source="zigzag", target="contiguous", *, rows=None, tp_size=0, guard="default"):
         """The route, or None where there is nothing to exchange (one rank)."""

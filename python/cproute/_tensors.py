@@ -83,7 +83,15 @@ def in_memory(cu):
 
 def place_of(cu, device=None):
     """Where rows go that belong to these boundaries: a torch device, or None for a NumPy array."""
-    return (device if device is not None else cu.device) if is_torch(cu) else None
+    if device is None:
+        return cu.device if is_torch(cu) else None
+    try:
+        import torch
+        return torch.empty(0, device=device).device
+    except ImportError as problem:
+        raise c.RouteError("device", f"device={device!r} needs torch: {problem}") from problem
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as problem:
+        raise c.RouteError("device", f"device={device!r} cannot be used: {problem}") from problem
 
 
 def put(rows, place):

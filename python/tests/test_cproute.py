@@ -168,6 +168,28 @@ class Packs(unittest.TestCase):
             cproute.RouteCache().get([0, 8], 2, 0, guard="nope")
         self.assertEqual(raised.exception.kind, "guard")
 
+    def test_a_cache_is_not_copied(self):
+        for take in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "a RouteCache cannot be"):
+                take(cproute.RouteCache())
+
+    @unittest.skipUnless(torch, "no torch")
+    def test_rows_on_a_device(self):
+        for form in FORMS:
+            index = cproute.build_thd_cp_partition_route(form([0, 4, 16]), 2, 0, device="cpu").contiguous_index
+            self.assertTrue(isinstance(index, torch.Tensor) and index.device.type == "cpu", type(index))
+            self.assertEqual(cproute.build_route(form([0, 4, 16]), 2, 0, device="meta").recv_rows.device.type, "meta")
+            for device in ("nonsense", 3.5, "cuda:99"):
+                with self.assertRaises(cproute.RouteError) as raised:
+                    cproute.build_route(form([0, 4, 16]), 2, 0, device=device)
+                self.assertEqual(raised.exception.kind, "device")
+
+    @unittest.skipIf(torch, "torch is there")
+    def test_a_device_without_torch(self):
+        with self.assertRaises(cproute.RouteError) as raised:
+            cproute.build_route([0, 4, 16], 2, 0, device="cpu")
+        self.assertEqual(raised.exception.kind, "device")
+
     @unittest.skipUnless(torch, "no torch")
     def test_tensors_that_cannot_be_read(self):
         self.refused("device", torch.zeros(3, dtype=torch.int64, device="meta"))

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-CORPUS, KNOWN = "corpus", "known differences"
+CORPUS, KNOWN, ADAPTER = "corpus", "known differences", "adapter"
 REMAKE = "run `make upstream SOURCE=path/to/Megatron-LM` and commit what it writes"
 
 
@@ -27,14 +27,23 @@ def without_note(line):
     return json.dumps({key: value for key, value in json.loads(line).items() if key != "note"}, sort_keys=True)
 
 
+def sources(folder):
+    """What decides what is asked and how answers are read."""
+    for name in ("megatron.py", "upstream.py"):
+        with open(os.path.join(folder, name)) as file:
+            yield name
+            yield file.read()
+
+
 def digests(root):
     return {CORPUS: digest_of(lines_of(os.path.join(root, "corpus", "cases"))),
-            KNOWN: digest_of(map(without_note, lines_of(os.path.join(root, "tools", "adapters", "known"))))}
+            KNOWN: digest_of(map(without_note, lines_of(os.path.join(root, "tools", "adapters", "known")))),
+            ADAPTER: digest_of(sources(os.path.join(root, "tools", "adapters")))}
 
 
 def sentence(root):
     now = digests(root)
-    return f"For the {CORPUS} of digest `{now[CORPUS]}` and the {KNOWN} of digest `{now[KNOWN]}`."
+    return f"For the {CORPUS} of digest `{now[CORPUS]}`, the {KNOWN} of digest `{now[KNOWN]}` and the {ADAPTER} of digest `{now[ADAPTER]}`."
 
 
 def stale(root):

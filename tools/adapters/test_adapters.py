@@ -181,7 +181,8 @@ class Kinds(unittest.TestCase):
         for difference, grade in (("route: zigzag->contiguous: other recv_rows", "wrong rows"), ("route: bad_rank is accepted", "accepts"),
                                   ("route: bad_rank is refused as exception:IndexError", "breaks"),
                                   ("route: what is legal is refused as dtype", "refuses"),
-                                  ("route: dtype is refused as decreasing", "other rule"), ("pad: decreasing is *", "changes")):
+                                  ("route: dtype is refused as decreasing", "other rule"), ("pad: decreasing is *", "changes"),
+                                  ("chunks: it has no answer", "no answer")):
             self.assertEqual(upstream.grade_of(difference), grade)
 
     def test_told_apart(self):
@@ -198,6 +199,8 @@ class Digests(unittest.TestCase):
             os.makedirs(os.path.join(self.root, name))
         self.write("corpus/cases/a.jsonl", '{"id":"a"}\n')
         self.write("tools/adapters/known/x.jsonl", '{"difference":"d"}\n')
+        for name in ("megatron.py", "upstream.py"):
+            self.write("tools/adapters/" + name, "x = 1\n")
         self.write("docs/upstream.md", digests.sentence(self.root))
 
     def tearDown(self):
@@ -214,7 +217,7 @@ class Digests(unittest.TestCase):
 
     def test_another_tree(self):
         for name, text, what in (("corpus/cases/a.jsonl", '{"id":"b"}\n', "corpus"), ("corpus/cases/b.jsonl", '{"id":"b"}\n', "corpus"),
-                                 ("tools/adapters/known/x.jsonl", '{"difference":"e"}\n', "known differences"), ("docs/upstream.md", "", "corpus")):
+                                 ("tools/adapters/known/x.jsonl", '{"difference":"e"}\n', "known differences"), ("tools/adapters/megatron.py", "x = 2\n", "adapter"), ("docs/upstream.md", "", "corpus")):
             self.setUp()
             self.write(name, text)
             reason = digests.stale(self.root)

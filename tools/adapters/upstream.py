@@ -8,6 +8,7 @@ CLONE is a git clone, bare or not, with the commits below; FOLDER a checkout of 
 to tools/adapters/known/, and the minimal cases to corpus/cases/upstream.jsonl. Needs torch in the Python that runs it.
 """
 import argparse
+import concurrent.futures
 import hashlib
 import importlib.util
 import json
@@ -28,7 +29,7 @@ UPSTREAM_CASES = os.path.join(CASES, "upstream.jsonl")
 KNOWN = os.path.join(HERE, "known")
 REPORT = os.path.join(ROOT, "docs", "upstream.md")
 ADAPTER = os.path.join(HERE, "megatron.py")
-RANDOM, SEED = 2000, 1
+RANDOM, SEEDS = 2000, range(1, 11)  # of so many random cases each; the first is what the report is about
 
 # In the order of their publication: short name, commit or ref, what it is.
 GENERATIONS = [
@@ -43,13 +44,16 @@ GENERATIONS = [
     ("7545", "refs/pull/7545/head", "#7545: routes over tensor and context parallelism"),
 ]
 
+LEGAL, NO_ANSWER = ": what is legal is refused", ": it has no answer"
+
 # How bad a difference is, by what its kind says; the first that fits.
 GRADES = [
     ("changes", "the same wrong request is accepted, refused or dies, as chance has it: memory that nobody set", lambda d: d.endswith(" is *")),
     ("wrong rows", "rows go to another place, and nothing says so", lambda d: ": other " in d),
     ("accepts", "a request that is wrong gets a route", lambda d: d.endswith("is accepted")),
-    ("breaks", "a wrong request ends in an exception that was not meant for it", lambda d: "exception:" in d),
-    ("refuses", "a request that is legal is refused", lambda d: "what is legal is refused" in d),
+    ("breaks", "a wrong request ends in an exception that was not meant for it", lambda d: "exception:" in d and LEGAL not in d),
+    ("refuses", "a request that is legal is refused", lambda d: LEGAL in d),
+    ("no answer", "nothing to judge: it has no such thing, or the adapter cannot ask for it", lambda d: d.endswith(NO_ANSWER)),
     ("other rule", "a wrong request is refused for another reason than the first", lambda d: True),
 ]
 
@@ -81,15 +85,23 @@ class Clone:
                     file.write(self.git("show", f"{commit}:{name}"))
 
 
-def conform(command, source, cases, *options):
+def conform(command, source, cases, seed, *options):
     """([differences], counts, seconds)"""
     begun = time.monotonic()
-    done = subprocess.run([command, "conform", "--json", "--cases", cases, "--random", str(RANDOM), "--seed", str(SEED), *options, "--",
+    done = subprocess.run([command, "conform", "--json", "--cases", cases, "--random", str(RANDOM), "--seed", str(seed), *options, "--",
                            sys.executable, ADAPTER, "--source", source], capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode not in (0, 1) or not lines or lines[-1]["incomplete"]:
+    refused = "--update-known" in options and done.returncode != 0
+    if refused or done.returncode not in (0, 1) or not lines or lines[-1]["incomplete"]:
         sys.exit(f"upstream.py: conform failed\n{done.stdout}{done.stderr}")
     return lines[:-1], lines[-1], time.monotonic() - begun
+
+
+def accumulate(command, source, cases, known):
+    """Accepts what any of the seeds shows: each run keeps what the runs before it found, as known cases are asked first."""
+    for seed in SEEDS:
+        conform(command, source, cases, seed, "--known", known, "--update-known")
+        print(f"{os.path.basename(known)}: seed {seed}: {len(entries_of(known))} kinds of differences", flush=True)
 
 
 # --------------------------------------------------------------------------------------------------------------
@@ -104,29 +116,49 @@ def text_case(difference, name, commit):
             "note": difference["difference"]}
 
 
+def entries_of(known):
+    """The differences of a file, without what the command offers."""
+    with open(known) as file:
+        return [entry for entry in map(json.loads, file) if "difference" in entry]
+
+
+def known_of(name):
+    return os.path.join(KNOWN, name + ".jsonl")
+
+
 def changing(name):
     """Beginnings of the differences of a generation that come and go: their cases would not be the same from run to run."""
-    path = os.path.join(KNOWN, name + ".jsonl")
+    path = known_of(name)
     if not os.path.exists(path):
         return ()
-    with open(path) as file:
-        return tuple(entry["difference"].rstrip("*") for entry in map(json.loads, file) if entry.get("unstable"))
+    return tuple(entry["difference"].rstrip("*") for entry in entries_of(path) if entry.get("unstable"))
+
+
+def each(work, generations):
+    """In their order, two at a time: most of it is one process for each."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(work, generations))
 
 
 def discover(command, sources):
-    """The minimal cases of every generation, as the rest of the corpus and random cases show them, beside those that were found before."""
+    """The minimal cases of every generation, as the rest of the corpus and random cases show them, beside those that were found before.
+    What was accepted about the cases that are left out stays as it is."""
     cases = {}
     if os.path.exists(UPSTREAM_CASES):
         with open(UPSTREAM_CASES) as file:
             cases = {case["id"]: case for case in map(json.loads, file)}
-    with tempfile.TemporaryDirectory() as rest:
+    with tempfile.TemporaryDirectory() as folder:
+        rest = os.path.join(folder, "cases")
+        os.mkdir(rest)
         for name in os.listdir(CASES):
             if not name.startswith("upstream."):
                 shutil.copy(os.path.join(CASES, name), rest)
-        for name, commit, source in sources:
-            for difference in conform(command, source, rest)[0]:
+        each(lambda one: accumulate(command, one[2], rest, known_of(one[0])), sources)
+        for name, commit, _ in sources:
+            for difference in entries_of(known_of(name)):
+                is_one = "case" in difference and not difference["difference"].endswith(NO_ANSWER)
                 comes_and_goes = difference.get("unstable") or difference["difference"].startswith(changing(name))
-                if "case" in difference and not comes_and_goes:
+                if is_one and not comes_and_goes:
                     case = text_case(difference, name, commit)
                     cases.setdefault(case["id"], case)
     with open(UPSTREAM_CASES, "w") as file:
@@ -176,7 +208,7 @@ def differences_by_case(differences):
     """What is said about routes, which all generations answer for, by case of the corpus."""
     by_case = {}
     for difference in differences:
-        if difference["difference"].startswith("route: "):
+        if difference["difference"].startswith("route: ") and not difference["difference"].endswith(NO_ANSWER):
             for case in difference.get("cases", []):
                 by_case.setdefault(case, set()).add(difference["difference"])
     return by_case
@@ -203,7 +235,7 @@ def told_apart(before, after):
 
 def section(name, commit, what, differences, counts):
     lines = [f"## {name}", "", f"{what}. Commit `{commit}`, as {counts['implementation']}.", "",
-             f"{counts['questions']} questions, {sum(d.get('answers') or 0 for d in differences)} answers differ"
+             f"{counts['questions']} questions, {sum(d.get('answers') or 0 for d in differences if grade_of(d['difference']) != 'no answer')} answers differ"
              + (", in these ways:" if differences else ": it agrees in everything that it was asked."), ""]
     if differences:
         lines += ["| how bad | difference | answers | smallest input | it says |", "| --- | --- | --- | --- | --- |"]
@@ -235,8 +267,8 @@ def adjacent(results, sources):
 def write_report(results, sources, missing, torch_version):
     lines = ["# What the published generations of Megatron-LM do", "",
              "Written by `make upstream SOURCE=CLONE`, which runs each of them on the CPU against the corpus and "
-             f"{RANDOM:,} random cases of seed {SEED}",
-             f"(torch {torch_version}). `tools/adapters/known/` holds the differences as they were accepted, `corpus/cases/upstream.jsonl` the smallest",
+             f"{RANDOM:,} random cases of seed {SEEDS[0]}",
+             f"(torch {torch_version}). `tools/adapters/known/` holds the differences that seeds {SEEDS[0]} to {SEEDS[-1]} show, `corpus/cases/upstream.jsonl` the smallest",
              "cases. What is right is what this project's specification says; where public code has another opinion, that is a difference all",
              "the same: see `accepts`, `refuses` and `other rule`.", "", digests.sentence(ROOT), "",
              "Kinds of differences, the worst first:", ""]
@@ -275,17 +307,18 @@ def main():
             clone.extract(commit, sources[-1][2])
         sources += [(name, "a checkout", path) for name, path in also]
         found += [(name, "a checkout", next((what for other, _, what in GENERATIONS if other == name), name)) for name, _ in also]
-        print(f"{discover(options.cproute, sources)} minimal cases")
-        results = []
-        for (name, commit, what), (_, _, source) in zip(found, sources):
-            known = os.path.join(KNOWN, name + ".jsonl")
-            conform(options.cproute, source, CASES, "--known", known, "--update-known")
+        print(f"{discover(options.cproute, sources)} minimal cases", flush=True)
+
+        def hold(one):
+            (name, commit, what), (_, _, source) = one
+            known = ("--known", known_of(name), "--update-known")
+            conform(options.cproute, source, CASES, SEEDS[0], *known)
             # Once more, now that all are known and asked: so the report is the same from run to run.
-            differences, counts, seconds = conform(options.cproute, source, CASES, "--known", known, "--update-known")
-            with open(known) as file:
-                differences = stable(differences, list(map(json.loads, file)))
-            print(f"{name}: {counts['questions']} questions, {len(differences)} kinds of differences, {seconds:.1f} s")
-            results.append((name, commit, what, differences, counts))
+            differences, counts, seconds = conform(options.cproute, source, CASES, SEEDS[0], *known)
+            differences = stable(differences, entries_of(known_of(name)))
+            print(f"{name}: {counts['questions']} questions, {len(differences)} kinds of differences, {seconds:.1f} s", flush=True)
+            return name, commit, what, differences, counts
+        results = each(hold, zip(found, sources))
         write_report(results, sources, missing, torch.__version__)
 
 
