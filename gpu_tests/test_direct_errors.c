@@ -19,6 +19,17 @@ typedef struct watched {
     gpu_count *touched; /* on the device */
 } watched;
 
+static bool fill(const watched *w, const payload *rows, int value) {
+    for (int64_t i = 0; i < w->stage->count; i++)
+        if (!CUDA_TRY(w->stage, cudaMemsetAsync(rows->blocks[i], value, rows->block_bytes, w->stage->stream)))
+            return false;
+    return true;
+}
+
+static bool poison(const watched *w) {
+    return fill(w, &w->to, POISON);
+}
+
 static bool watched_open(watched *w, const stage *s, pack *p, cpr_layout source, cpr_layout target) {
     const int64_t rows = pack_tokens(p) / s->cp_size;
     memset(w, 0, sizeof *w);
@@ -26,7 +37,8 @@ static bool watched_open(watched *w, const stage *s, pack *p, cpr_layout source,
     w->pack = p;
     w->touched = stage_allocate(s, sizeof *w->touched);
     return w->touched && conversion_open(&w->conversion, s, p, source, target, ROW_BYTES) &&
-           payload_make(&w->from, s, rows, ROW_BYTES, 0) && payload_make(&w->to, s, rows, ROW_BYTES, 0);
+           payload_make(&w->from, s, rows, ROW_BYTES, 0) && payload_make(&w->to, s, rows, ROW_BYTES, 0) &&
+           fill(w, &w->from, ~POISON & 255);
 }
 
 static void watched_close(watched *w) {
@@ -34,14 +46,6 @@ static void watched_close(watched *w) {
     payload_free(&w->from);
     payload_free(&w->to);
     cudaFree(w->touched);
-}
-
-static bool poison(const watched *w) {
-    for (int64_t i = 0; i < w->stage->count; i++)
-        if (!CUDA_TRY(w->stage,
-                      cudaMemsetAsync(w->to.blocks[i], POISON, w->to.block_bytes, w->stage->stream)))
-            return false;
-    return true;
 }
 
 static bool untouched(const watched *w, const char *what) {
