@@ -176,7 +176,7 @@ def gpu_tests_answer():
     """Also where it is that they are skipped; `make gpu` is for machines with GPUs."""
     output = suite.command([gpu.PROGRAM, "--quick"], timeout=TEST_TIMEOUT)
     outcomes = re.findall(r"^# (passed|skipped) +[0-9.]+ s  (\S+)", output, re.MULTILINE)
-    names = [line.split()[0] for line in suite.command([gpu.PROGRAM, "--list"]).splitlines()]
+    names = [line.split()[0] for line in suite.command([gpu.PROGRAM, "--quick", "--list"]).splitlines()]
     if [name for _, name in outcomes] != names:
         raise suite.Failed(f"not every test has an outcome:\n{suite.tail(output)}")
     passed = sum(outcome == "passed" for outcome, _ in outcomes)

@@ -183,11 +183,12 @@ static int run_all(const options *o, const machine *m, const run_setup *setup, b
     return t.failed || t.wrong ? EXIT_FINDINGS : EXIT_GOOD;
 }
 
-static void list_jobs(void) {
+static void list_jobs(const options *o) {
     const job *jobs;
     const int64_t count = job_list(&jobs);
     for (int64_t i = 0; i < count; i++)
-        printf("%-28s %s\n", jobs[i].name, jobs[i].meaning);
+        if (options_choose(o, jobs[i].name))
+            printf("%-28s %s\n", jobs[i].name, jobs[i].meaning);
 }
 
 static int wrong_use(const char *text) {
@@ -201,7 +202,7 @@ int main(int count, char **arguments) {
     if (!options_read(count, arguments, &o, &exit_code))
         return exit_code;
     if (o.list) {
-        list_jobs();
+        list_jobs(&o);
         return EXIT_GOOD;
     }
     board *b = shared_memory(sizeof *b);
