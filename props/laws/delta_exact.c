@@ -46,16 +46,8 @@ static bool batch_is_exact(const delta_case *c, int64_t batch, const delta_engin
 void judge_delta_exact(const delta_case *c, const delta_engine *engine, verdict *v) {
     scratch memory = {0};
     delta_group *group;
-    delta_error error;
-    for (int64_t i = 0; i < c->batches; i++)
-        if (delta_expected(&c->shape, &c->batch[i]).status != DELTA_OK) {
-            law_skip(v, "a micro-batch is wrong on purpose");
-            return;
-        }
-    if (delta_group_create(NULL, &group, &error) != DELTA_OK) {
-        subject_no_memory(v);
+    if (!delta_world_group(c, &group, v))
         return;
-    }
     scalar *parameters = delta_world_parameters(c, &in_field, &memory);
     if (!parameters)
         subject_no_memory(v);

@@ -60,16 +60,8 @@ static bool batch_is_near(const delta_case *c, int64_t batch, size_t kind, const
 void judge_delta_rounding(const delta_case *c, const delta_engine *engine, verdict *v) {
     scratch memory = {0};
     delta_group *group;
-    delta_error error;
-    for (int64_t i = 0; i < c->batches; i++)
-        if (delta_expected(&c->shape, &c->batch[i]).status != DELTA_OK) {
-            law_skip(v, "a micro-batch is wrong on purpose");
-            return;
-        }
-    if (delta_group_create(NULL, &group, &error) != DELTA_OK) {
-        subject_no_memory(v);
+    if (!delta_world_group(c, &group, v))
         return;
-    }
     const size_t kind_count = sizeof kinds / sizeof *kinds;
     for (size_t i = 0; i < (size_t)c->batches * kind_count; i++)
         if (!batch_is_near(c, (int64_t)(i / kind_count), i % kind_count, engine, group, &memory, v))

@@ -224,3 +224,11 @@ bool delta_world_backward(const delta_world *w, const delta_engine *engine, delt
                      &error);
     return delta_refused(&error, &none, "backward", v);
 }
+
+bool delta_world_group(const delta_case *c, delta_group **group, verdict *v) {
+    delta_error error;
+    for (int64_t i = 0; i < c->batches; i++)
+        if (delta_expected(&c->shape, &c->batch[i]).status != DELTA_OK)
+            return law_skip(v, "a micro-batch is wrong on purpose");
+    return delta_group_create(NULL, group, &error) == DELTA_OK || subject_no_memory(v);
+}

@@ -54,6 +54,9 @@ bool delta_world_forward(const delta_world *w, const delta_engine *engine, delta
 bool delta_world_backward(const delta_world *w, const delta_engine *engine, delta_group *group,
                           const delta_shards *shards, verdict *v);
 
+/* A group for a case whose micro-batches are all legal. False, with the verdict, where one is not or there is no memory. */
+bool delta_world_group(const delta_case *c, delta_group **group, verdict *v);
+
 /* Is what ranks have what one rank has, within bounds? `bound` NULL: exactly. */
 bool delta_world_same_outputs(const delta_world *w, const delta_shards *got, const delta_sheets *wanted,
                               const delta_sheets *bound, verdict *v);
