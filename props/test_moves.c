@@ -137,11 +137,30 @@ static void passes_of_any_length(void **state) {
                      2 * rows * units_per_row);
 }
 
+/* Runs of 1 to 3 rows, as many as a warp finds in one look, two and three. */
+static void a_warp_finds_the_run_of_every_row(void **state) {
+    (void)state;
+    enum { MOST = 32 * 33 + 1 };
+    int64_t first[MOST + 1] = {0};
+    for (int64_t run = 0; run < MOST; run++)
+        first[run + 1] = first[run] + 1 + run % 3;
+    const int64_t counts[] = {1, 2, 31, 32, 33, 100, 1023, 1024, 1025, MOST};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const cpr_moves moves = {first, first, first, counts[i], first[counts[i]]};
+        for (int64_t run = 0; run < counts[i]; run++)
+            for (int64_t row = first[run]; row < first[run + 1]; row++) {
+                assert_int_equal(cpr_move_run_of_warp(&moves, 1, row, 0, counts[i]), run);
+                assert_int_equal(cpr_move_run_of_warp(&moves, 1, row, run / 2, run + 1), run);
+                assert_int_equal(cpr_move_run_of(&moves, 1, row, 0, counts[i]), run);
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_a_route),     cmocka_unit_test(lists_without_memory),
         cmocka_unit_test(lists_of_nothing),     cmocka_unit_test(units_are_as_wide_as_all_allows),
-        cmocka_unit_test(passes_of_any_length),
+        cmocka_unit_test(passes_of_any_length), cmocka_unit_test(a_warp_finds_the_run_of_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

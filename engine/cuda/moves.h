@@ -5,8 +5,8 @@
  *
  * The rows of a pass are numbered in the order of its runs, and each is cut into units of 1 to 16 bytes, the widest that row size and
  * addresses allow. So a pass is one line of units, which is cut into chunks. A warp moves a chunk, its lanes side by side and each
- * in CPR_MOVE_DEPTH steps, whose loads are all in flight before the first is stored. One binary search among the runs finds
- * the run of a chunk; only where a chunk has several runs, a search among those follows for each unit.
+ * in CPR_MOVE_DEPTH steps, whose loads are all in flight before the first is stored. One search among the runs, by the warp
+ * together, finds the run of a chunk; only where a chunk has several runs, a search among those follows for each unit.
  */
 #ifndef CPROUTE_MOVES_H
 #define CPROUTE_MOVES_H
@@ -66,12 +66,17 @@ CPR_ANYWHERE int64_t cpr_move_chunk_stride(int64_t blocks) {
     return blocks * CPR_MOVE_WARPS;
 }
 
+CPR_ANYWHERE bool cpr_move_run_begins_by(const cpr_moves *moves, int64_t units_per_row, int64_t run,
+                                         int64_t unit) {
+    return moves->first[run] * units_per_row <= unit;
+}
+
 /* The run of `unit`, which is in one of the runs [low, end). */
 CPR_ANYWHERE int64_t cpr_move_run_of(const cpr_moves *moves, int64_t units_per_row, int64_t unit, int64_t low,
                                      int64_t end) {
     while (end - low > 1) {
         const int64_t middle = low + (end - low) / 2;
-        if (moves->first[middle] * units_per_row <= unit) {
+        if (cpr_move_run_begins_by(moves, units_per_row, middle, unit)) {
             low = middle;
         } else {
             end = middle;
@@ -80,20 +85,55 @@ CPR_ANYWHERE int64_t cpr_move_run_of(const cpr_moves *moves, int64_t units_per_r
     return low;
 }
 
-/* Of a chunk below cpr_move_chunks. */
+/* Which of the runs [low, end) a lane looks at: the first one by lane 0, all of them where there are no more than lanes. */
+CPR_ANYWHERE int64_t cpr_move_probe(int64_t low, int64_t end, int lane) {
+    return low + (end - low) * lane / CPR_MOVE_LANES;
+}
+
+/* How many lanes of a warp look at a run that begins at `unit` or before: lanes 0 and on, because runs are in order. */
+CPR_ANYWHERE int cpr_move_probes_by(const cpr_moves *moves, int64_t units_per_row, int64_t unit, int64_t low,
+                                    int64_t end) {
+#ifdef __CUDA_ARCH__
+    const int64_t run = cpr_move_probe(low, end, (int)(threadIdx.x % CPR_MOVE_LANES));
+    return __popc(__ballot_sync(~0U, cpr_move_run_begins_by(moves, units_per_row, run, unit)));
+#else
+    int probes = 0;
+    for (int lane = 0; lane < CPR_MOVE_LANES; lane++) {
+        probes += cpr_move_run_begins_by(moves, units_per_row, cpr_move_probe(low, end, lane), unit);
+    }
+    return probes;
+#endif
+}
+
+/* cpr_move_run_of for a unit that a whole warp asks for: a read for each factor of 32 in the runs and not of 2, because each waits
+ * for the one before and none of the rows is on its way yet. */
+CPR_ANYWHERE int64_t cpr_move_run_of_warp(const cpr_moves *moves, int64_t units_per_row, int64_t unit,
+                                          int64_t low, int64_t end) {
+    while (end - low > 1) {
+        const int probes = cpr_move_probes_by(moves, units_per_row, unit, low, end);
+        const int64_t begun = cpr_move_probe(low, end, probes - 1);
+        if (probes < CPR_MOVE_LANES) {
+            end = cpr_move_probe(low, end, probes);
+        }
+        low = begun;
+    }
+    return low;
+}
+
+/* Of a chunk below cpr_move_chunks; on a device, called by all lanes of a warp for the same one. */
 CPR_ANYWHERE cpr_move_chunk cpr_move_chunk_at(const cpr_moves *moves, int64_t units_per_row, int64_t number) {
     const int64_t units = moves->rows * units_per_row;
     cpr_move_chunk chunk;
     chunk.begin = number * CPR_MOVE_CHUNK;
     chunk.end = units - chunk.begin < CPR_MOVE_CHUNK ? units : chunk.begin + CPR_MOVE_CHUNK;
-    const int64_t run = cpr_move_run_of(moves, units_per_row, chunk.begin, 0, moves->count);
+    const int64_t run = cpr_move_run_of_warp(moves, units_per_row, chunk.begin, 0, moves->count);
     chunk.first_run = run;
     chunk.last_run = run;
     if (moves->first[run + 1] * units_per_row < chunk.end) {
         /* A run has a unit at least. */
         const int64_t beyond = run + (chunk.end - chunk.begin);
-        chunk.last_run = cpr_move_run_of(moves, units_per_row, chunk.end - 1, run + 1,
-                                         beyond < moves->count ? beyond : moves->count);
+        chunk.last_run = cpr_move_run_of_warp(moves, units_per_row, chunk.end - 1, run + 1,
+                                              beyond < moves->count ? beyond : moves->count);
     }
     chunk.from_shift = (moves->from[run] - moves->first[run]) * units_per_row;
     chunk.to_shift = (moves->to[run] - moves->first[run]) * units_per_row;
