@@ -31,6 +31,7 @@ typedef struct run_setup {
     int64_t local_ranks; /* that this launcher forks */
     int64_t first_rank;  /* of those */
     bool shares_gpus;
+    bool one_host; /* ranks that share GPUs reach each other's memory */
     bool in_process;
 } run_setup;
 

@@ -31,7 +31,11 @@ static void set_environment(const job *j, const run_setup *setup, int64_t rank) 
         setenv("NCCL_SOCKET_RETRY_CNT", "4", 0);
     if (!setup->shares_gpus)
         return;
-    /* NCCL takes two ranks on one GPU for a mistake, unless they seem to be on different hosts. */
+    /* NCCL takes two ranks on one GPU for a mistake, unless it is told, or they seem to be on different hosts. */
+    if (setup->one_host) {
+        setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+        return;
+    }
     char host[32];
     snprintf(host, sizeof host, "cproute-rank-%" PRId64, rank);
     setenv("NCCL_HOSTID", host, 1);
@@ -94,6 +98,7 @@ void job_play(const job *j, const run_setup *setup, board *b, int64_t local_rank
         .board = b,
         .local_ranks = setup->local_ranks,
         .shares_gpus = setup->shares_gpus,
+        .one_host = setup->one_host,
         .timeout_ms = j->fault ? FAULT_TIMEOUT_MS : TIMEOUT_MS,
         .never_blocks = j->fault && !j->blocks,
     };

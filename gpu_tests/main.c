@@ -14,7 +14,8 @@ enum {
     EXIT_FINDINGS = 1,
     EXIT_USAGE = 2,
     PROBE_S = 60,
-    OLDEST_MAJOR = 8 /* compute capability; ci/cmake/cuda.cmake has code for it and for what is newer */
+    OLDEST_MAJOR = 8, /* compute capability; ci/cmake/cuda.cmake has code for it and for what is newer */
+    NCCL_SHARES_GPUS = 23000 /* the first version with NCCL_MULTI_RANK_GPU_ENABLE */
 };
 
 /*==============================================================================
@@ -105,6 +106,7 @@ static run_setup set_up(const options *o, const machine *m) {
         return setup;
     }
     setup.shares_gpus = o->oversubscribe > m->gpus;
+    setup.one_host = o->one_host;
     setup.ranks = setup.local_ranks = o->oversubscribe ? o->oversubscribe : o->ranks ? o->ranks : m->gpus;
     return setup;
 }
@@ -118,6 +120,8 @@ static const char *reason_to_skip(const job *j, const run_setup *setup, const ma
         return "needs no other ranks: run it without a launcher";
     if (j->real && setup->in_process)
         return "needs processes of its own, which --in-process forbids";
+    if (j->real && setup->one_host && m->nccl < NCCL_SHARES_GPUS)
+        return "--one-host needs NCCL 2.30: before, ranks of one host could not share a GPU";
     if (j->real && setup->ranks < j->least_ranks) {
         snprintf(few, sizeof few,
                  "needs %lld ranks, and here is one GPU: --oversubscribe %lld has them share it",

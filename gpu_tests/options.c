@@ -15,6 +15,7 @@ static const char USAGE[] =
     "  --ranks N          so many ranks, on the first N GPUs\n"
     "  --oversubscribe N  N ranks that share the GPUs there are, by NCCL's sockets: right or wrong, not "
     "fast\n"
+    "  --one-host         with it: by each other's memory, as GPUs of one host do (NCCL 2.30 and later)\n"
     "  --measure          the measurements too\n"
     "  --only A,B         tests whose names begin so\n"
     "  --list             names of the tests\n"
@@ -62,7 +63,7 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
     } const flags[] = {
         {"--quick", &o->quick},     {"--in-process", &o->in_process},
         {"--measure", &o->measure}, {"--list", &o->list},
-        {"--gpus", &o->gpus},
+        {"--gpus", &o->gpus},       {"--one-host", &o->one_host},
     };
     struct {
         const char *name, **text;
@@ -100,6 +101,9 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
     }
     if (o->ranks && o->oversubscribe)
         return wrong("--ranks and --oversubscribe exclude each other", "", exit_code);
+    if (o->one_host && !o->oversubscribe)
+        return wrong("--one-host is about ranks that share GPUs: --oversubscribe says how many", "",
+                     exit_code);
     o->seed = (uint64_t)seed;
     return true;
 }

@@ -29,7 +29,8 @@ typedef struct stage {
     int64_t first, count; /* ranks first .. first + count - 1 are this process */
     int64_t local_ranks;  /* of the whole run, on this machine and in this launcher */
     bool real;
-    bool shares_gpus; /* several ranks on one GPU */
+    bool shares_gpus; /* several ranks on one GPU, */
+    bool one_host;    /* which reach each other's memory */
     int64_t timeout_ms;
     bool never_blocks; /* the communicator is made so that its calls return at once, and can be given up */
     cudaStream_t stream;

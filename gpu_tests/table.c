@@ -14,7 +14,8 @@ static void print_version(FILE *out, const char *name, int thousands) {
 
 static const char *ranks_are(const run_setup *setup) {
     return setup->by.launcher   ? setup->by.launcher
-           : setup->shares_gpus ? "forked, sharing GPUs over sockets"
+           : setup->shares_gpus ? setup->one_host ? "forked, sharing GPUs and each other's memory"
+                                                  : "forked, sharing GPUs over sockets"
                                 : "forked";
 }
 
@@ -120,8 +121,8 @@ void json_begin(FILE *out, const machine *m, const run_setup *setup, int count, 
     fprintf(out, "],");
     json_text(out, "no_gpu", m->no_gpu);
     json_text(out, "launched", ranks_are(setup));
-    fprintf(out, "\"ranks\":%" PRId64 ",\"shares_gpus\":%s,\"jobs\":[", setup->ranks,
-            setup->shares_gpus ? "true" : "false");
+    fprintf(out, "\"ranks\":%" PRId64 ",\"shares_gpus\":%s,\"one_host\":%s,\"jobs\":[", setup->ranks,
+            setup->shares_gpus ? "true" : "false", setup->one_host ? "true" : "false");
 }
 
 static void json_line(FILE *out, const line *l) {

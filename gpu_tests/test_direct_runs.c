@@ -141,11 +141,11 @@ static bool windows_are_kept(const stage *s) {
     return good;
 }
 
-/* Ranks that share a GPU seem to be on different hosts. */
+/* Ranks that share a GPU seem to be on different hosts, unless they were told not to. */
 static bool can_be_direct(const stage *s) {
     if (s->cp_size == 1)
         return true;
-    bool all = !s->shares_gpus;
+    bool all = !s->shares_gpus || s->one_host;
     int devices = 0;
     (void)cudaGetDeviceCount(&devices);
     for (int a = 0; all && a < devices; a++)
