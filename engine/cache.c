@@ -45,8 +45,7 @@ static cpr_status check_limits(int64_t max_entries, int64_t max_bytes, cpr_error
 
 cpr_status cpr_cache_create(const cpr_cache_options *options, const cpr_allocator *allocator,
                             cpr_cache **cache, cpr_error *error) {
-    cpr_error unwanted;
-    error = error != NULL ? error : &unwanted;
+    error = CPR_ERROR_OR_UNWANTED(error);
     if (check_limits(options->max_entries, options->max_bytes, error) != CPR_OK) {
         return error->status;
     }
@@ -103,8 +102,7 @@ void cpr_cache_free(cpr_cache *cache) {
 }
 
 cpr_status cpr_cache_set_limits(cpr_cache *cache, int64_t max_entries, int64_t max_bytes, cpr_error *error) {
-    cpr_error unwanted;
-    error = error != NULL ? error : &unwanted;
+    error = CPR_ERROR_OR_UNWANTED(error);
     if (check_limits(max_entries, max_bytes, error) != CPR_OK) {
         return error->status;
     }
@@ -450,9 +448,8 @@ static bool nothing_to_route(const cpr_lookup *lookup) {
 
 cpr_status cpr_cache_get(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route, bool *hit,
                          cpr_error *error) {
-    cpr_error unwanted_error;
     bool unwanted_hit;
-    error = error != NULL ? error : &unwanted_error;
+    error = CPR_ERROR_OR_UNWANTED(error);
     hit = hit != NULL ? hit : &unwanted_hit;
     if (nothing_to_route(lookup)) {
         *route = NULL;
@@ -553,8 +550,7 @@ static cpr_status fill_pair(cpr_cache *cache, pair *both, cpr_error *error) {
 }
 
 cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_error *error) {
-    cpr_error unwanted;
-    error = error != NULL ? error : &unwanted;
+    error = CPR_ERROR_OR_UNWANTED(error);
     pair both = {.count = lookup->source == lookup->target ? 1 : DIRECTIONS};
     cpr_lookup direction = *lookup;
     direction.use = CPR_USE_EAGER;

@@ -94,8 +94,7 @@ static cpr_status check_contents(const cpr_route_request *q, const cpr_tensor *k
 cpr_status cpr_cache_resolve(cpr_cache *cache, const cpr_packed_params *params, int64_t rows, int64_t cp_size,
                              cpr_layout layout, cpr_guard guard, cpr_tensor *resolved, bool *hit,
                              cpr_error *error) {
-    cpr_error unwanted;
-    error = error != NULL ? error : &unwanted;
+    error = CPR_ERROR_OR_UNWANTED(error);
     const chosen tensors = choose(params);
     if (tensors.q == NULL) {
         return cpr_fail(error, CPR_EMPTY_CU_SEQLENS, -1, 0, 1);

@@ -110,8 +110,7 @@ cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, const cpr_te
                                cpr_layout source, cpr_layout target, const cpr_allocator *allocator,
                                cpr_chunk_plan *plan, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_tensor_ranks_check(tp, geometry, outcome) != CPR_OK ||
         check_rows(rows, geometry, tp, source, target, outcome) != CPR_OK ||
         check_chunks(rows, geometry, tp, outcome) != CPR_OK ||

@@ -64,8 +64,7 @@ uint64_t cpr_route_digest(const cpr_route *route) {
 }
 
 cpr_status cpr_digests_check(const uint64_t *digests, int64_t count, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (count < 1) {
         return cpr_fail(outcome, CPR_BAD_CP_SIZE, -1, count, 1);
     }

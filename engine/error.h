@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an error is filled in. */
+/* Where an error goes, and how it is filled in. */
 #ifndef CPROUTE_ERROR_H
 #define CPROUTE_ERROR_H
 
 #include "cproute/cproute.h"
+
+/* Where a public function puts its outcome: with a caller that passes NULL, in an error of its own that lasts as long as the block. */
+#define CPR_ERROR_OR_UNWANTED(error) ((error) != NULL ? (error) : &(cpr_error){.status = CPR_OK})
 
 static inline cpr_status cpr_fail(cpr_error *error, cpr_status status, int64_t index, int64_t got,
                                   int64_t wanted) {

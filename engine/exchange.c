@@ -214,8 +214,7 @@ cpr_status cpr_exchange_host(const cpr_route *const *routes, int64_t cp_size, si
                              cpr_error *error) {
     const exchange x = {routes, cp_size, row_bytes, sources, targets};
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_ranks(&x, outcome) != CPR_OK || check_metadata(&x, outcome) != CPR_OK ||
         check_messages(&x, check_split, outcome) != CPR_OK ||
         check_messages(&x, check_runs, outcome) != CPR_OK || check_layouts(&x, outcome) != CPR_OK ||

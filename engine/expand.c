@@ -3,10 +3,6 @@
 #include "error.h"
 #include "runs.h"
 
-static cpr_error *wanted_or(cpr_error *error, cpr_error *unwanted) {
-    return error != NULL ? error : unwanted;
-}
-
 /* Rows are unsigned numbers counted up, which compilers make vector stores of. With a single store each time round, what GCC makes of it
  * runs at full speed or at half of it, as the code happens to be aligned; Clang unrolls by itself, and if told to, before it
  * thinks of vectors. */
@@ -43,8 +39,7 @@ static void write_rows64(const cpr_run_list *list, cpr_side side, int64_t *rows)
 cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows, int64_t count,
                           cpr_error *error) {
     const cpr_run_list *list = cpr_route_side(route, side);
-    cpr_error unwanted;
-    cpr_error *outcome = wanted_or(error, &unwanted);
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (dtype != CPR_INT32 && dtype != CPR_INT64) {
         return cpr_fail(outcome, CPR_DTYPE, -1, (int)dtype, CPR_INT64);
     }
@@ -72,8 +67,7 @@ static cpr_status check_split_count(const cpr_route *route, int64_t count, cpr_e
 
 cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *splits, int64_t count,
                             cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = wanted_or(error, &unwanted);
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_split_count(route, count, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -87,8 +81,7 @@ cpr_status cpr_route_splits(const cpr_route *route, cpr_side side, int64_t *spli
 
 cpr_status cpr_splits_check(const cpr_route *route, cpr_side side, const int64_t *splits, int64_t count,
                             cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = wanted_or(error, &unwanted);
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_split_count(route, count, outcome) != CPR_OK) {
         return outcome->status;
     }

@@ -20,8 +20,7 @@ void cpr_flat_write_header(const cpr_route *route, int64_t *header) {
 }
 
 cpr_status cpr_flat_size(const cpr_route *route, int64_t *count, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     const int64_t splits = 2 * route->geometry.cp_size;
     const int64_t sent = written_rows(&route->send);
     const int64_t received = written_rows(&route->recv);
@@ -34,8 +33,7 @@ cpr_status cpr_flat_size(const cpr_route *route, int64_t *count, cpr_error *erro
 }
 
 cpr_status cpr_flat_encode(const cpr_route *route, int64_t *flat, int64_t count, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t size;
     if (cpr_flat_size(route, &size, outcome) != CPR_OK) {
         return outcome->status;

@@ -135,8 +135,7 @@ static cpr_flat_view view_of(const int64_t *flat) {
 cpr_status cpr_flat_decode(const int64_t *flat, int64_t count, cpr_geometry geometry,
                            const cpr_allocator *allocator, cpr_flat_view *view, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_geometry_validate(geometry, outcome) != CPR_OK ||
         check_header(flat, count, geometry, outcome) != CPR_OK ||
         check_length(flat, count, outcome) != CPR_OK || check_lists(flat, &chosen, outcome) != CPR_OK) {
@@ -224,8 +223,7 @@ static cpr_status check_against(const int64_t *flat, int64_t count, const cpr_ro
 cpr_status cpr_flat_route(const int64_t *flat, int64_t count, const cpr_route_request *request,
                           const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_route *made;
     if (cpr_route_build(request, &chosen, &made, outcome) != CPR_OK) {
         return outcome->status;

@@ -126,8 +126,7 @@ static cpr_route *cut_route(const cpr_route *whole, const cpr_tensor_ranks *tp,
 cpr_status cpr_route_build_fused(const cpr_route_request *request, const cpr_tensor_ranks *tp,
                                  const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_route_request of_cp_rank = *request;
     of_cp_rank.tp_size = cpr_tp_size(tp);
     cpr_route *whole;

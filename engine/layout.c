@@ -137,8 +137,7 @@ cpr_status cpr_layout_intervals(const cpr_cu_seqlens *cu_seqlens, int64_t rows, 
     const cpr_route_request request = {
         .cu_seqlens = *cu_seqlens, .rows = rows, .geometry = geometry, .source = layout, .target = layout};
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t total_tokens;
     if (cpr_request_validate(&request, &total_tokens, outcome) != CPR_OK) {
         return outcome->status;

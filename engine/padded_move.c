@@ -24,8 +24,7 @@ static cpr_status check_layout(cpr_layout layout, cpr_error *error) {
 
 cpr_status cpr_padded_splits(const cpr_padded_plan *plan, cpr_layout layout, int64_t *splits, int64_t count,
                              cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_layout(layout, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -42,8 +41,7 @@ cpr_status cpr_padded_splits(const cpr_padded_plan *plan, cpr_layout layout, int
 cpr_status cpr_padded_send_rows(const cpr_padded_plan *plan, cpr_layout layout, int64_t *rows, int64_t count,
                                 cpr_error *error) {
     const shard_side own = side_of(plan, layout);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_layout(layout, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -62,8 +60,7 @@ cpr_status cpr_padded_send_rows(const cpr_padded_plan *plan, cpr_layout layout, 
 cpr_status cpr_padded_gather_index(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
                                    int64_t count, cpr_error *error) {
     const shard_side own = side_of(plan, layout);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_layout(layout, outcome) != CPR_OK) {
         return outcome->status;
     }

@@ -153,8 +153,7 @@ static cpr_status check_request(const cpr_cu_seqlens *cu_seqlens, int64_t rows, 
 cpr_status cpr_padded_plan_build(const cpr_cu_seqlens *cu_seqlens, int64_t rows, cpr_geometry geometry,
                                  const cpr_allocator *allocator, cpr_padded_plan **plan, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t real_tokens;
     if (check_request(cu_seqlens, rows, geometry, &real_tokens, outcome) != CPR_OK) {
         return outcome->status;

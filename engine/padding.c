@@ -49,8 +49,7 @@ cpr_status cpr_real_check(const cpr_padding *padding, cpr_error *error) {
 }
 
 cpr_status cpr_padding_check(const cpr_padding *padding, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t padded_tokens;
     if (cpr_boundaries_validate(&padding->padded, &padded_tokens, outcome) != CPR_OK ||
         cpr_real_check(padding, outcome) != CPR_OK) {
@@ -76,8 +75,7 @@ cpr_status cpr_pad_fits(const cpr_cu_seqlens *real, int64_t multiple, int64_t li
 
 cpr_status cpr_pad_cu_seqlens(const cpr_cu_seqlens *real, int64_t multiple, int64_t *padded, int64_t count,
                               cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t tokens;
     if (cpr_boundaries_validate(real, &tokens, outcome) != CPR_OK) {
         return outcome->status;
@@ -118,8 +116,7 @@ static int64_t tokens_of(const cpr_cu_seqlens *cu_seqlens) {
 
 cpr_status cpr_padding_map(const cpr_padding *padding, int64_t *real_of_padded, int64_t padded_count,
                            int64_t *padded_of_real, int64_t real_count, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_padding_check(padding, outcome) != CPR_OK) {
         return outcome->status;
     }

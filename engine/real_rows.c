@@ -83,8 +83,7 @@ static void write_successors(void *context, const stretch *part) {
 
 cpr_status cpr_real_rows(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
                          const cpr_allocator *allocator, int64_t *real_rows, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_intervals *share = share_of(padding, geometry, layout, allocator, outcome);
     if (share == NULL) {
         return outcome->status;
@@ -100,8 +99,7 @@ cpr_status cpr_real_rows(const cpr_padding *padding, cpr_geometry geometry, cpr_
 static cpr_status write_rows(const cpr_padding *padding, cpr_geometry geometry, cpr_layout layout,
                              const cpr_allocator *allocator, visit_fn *write, int64_t *numbers, int64_t count,
                              cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_intervals *share = share_of(padding, geometry, layout, allocator, outcome);
     if (share == NULL) {
         return outcome->status;
@@ -133,8 +131,7 @@ cpr_status cpr_local_offsets(const cpr_cu_seqlens *cu_seqlens, cpr_geometry geom
                              const cpr_allocator *allocator, int64_t *offsets, int64_t count,
                              cpr_error *error) {
     const cpr_padding padding = {.padded = *cu_seqlens};
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_intervals *share = share_of(&padding, geometry, layout, allocator, outcome);
     if (share == NULL) {
         return outcome->status;

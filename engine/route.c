@@ -9,8 +9,7 @@
 static cpr_status build(cpr_builder *builder, const cpr_route_request *request,
                         const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_route *made;
     if (builder(request, &chosen, &made, outcome) != CPR_OK) {
         return outcome->status;

@@ -52,8 +52,7 @@ static cpr_route_group *build_group(const cpr_route_request *request, int64_t to
 cpr_status cpr_route_group_build(const cpr_route_request *request, const cpr_allocator *allocator,
                                  cpr_route_group **group, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_route_request of_any_rank = *request;
     of_any_rank.geometry.cp_rank = 0;
     int64_t total_tokens;

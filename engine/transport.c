@@ -23,8 +23,7 @@ static bool product_fits(int64_t rows, int64_t row_width, int64_t limit) {
 cpr_status cpr_transport_check(const cpr_route_request *request, int64_t row_width, int count_bits,
                                const cpr_allocator *allocator, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     int64_t total_tokens;
     if (cpr_request_validate(request, &total_tokens, outcome) != CPR_OK) {
         return outcome->status;

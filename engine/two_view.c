@@ -33,8 +33,7 @@ static bool expand_splits(const cpr_route *route, cpr_side side, const cpr_alloc
 cpr_status cpr_two_view_make(const cpr_route *route, const cpr_allocator *allocator, cpr_two_view **view,
                              cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_layouts(route, outcome) != CPR_OK) {
         return outcome->status;
     }

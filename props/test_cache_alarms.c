@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Caches with a bug planted on purpose: the laws that are there for it must notice. */
 #include "alarms.h"
-#include "laws/laws.h"
-#include <string.h>
-
-enum { CASES_WITHOUT_ALARM = 2000 };
 
 /*==============================================================================
  * MARK: - Bugs
@@ -118,10 +114,10 @@ static const struct planted {
     {"kv is not looked at", {.resolve = resolve_without_kv}, {"cache_resolve"}},
     {"plain goes before padded", {.resolve = resolve_plain_first}, {"cache_resolve"}},
 };
-enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
-static cache_engine plant(const struct planted *a) {
-    cache_engine engine = the_cache_engine;
+static const cache_engine *plant(const struct planted *a) {
+    static cache_engine engine;
+    engine = the_cache_engine;
 #define PLANT(function)                                                                                      \
     if (a->engine.function)                                                                                  \
     engine.function = a->engine.function
@@ -133,50 +129,19 @@ static cache_engine plant(const struct planted *a) {
     PLANT(clear);
     PLANT(set_limits);
 #undef PLANT
-    return engine;
-}
-
-/*==============================================================================
- * MARK: - Tests
- *============================================================================*/
-
-static const struct {
-    const char *id;
-    void (*judge)(const cache_case *c, const cache_engine *engine, verdict *v);
-} judges[] = {
-#define OF_route(id)
-#define OF_tensor(id)
-#define OF_delta(id)
-#define OF_cache(id)             {#id, judge_##id},
-#define LAW(id, family, meaning) OF_##family(id)
-#include "laws/laws.def"
-#undef LAW
-};
-enum { LAW_COUNT = sizeof judges / sizeof *judges };
-
-static const char *law_id(size_t number) {
-    return judges[number].id;
+    return &engine;
 }
 
 static alarm alarm_at(size_t number) {
-    return (alarm){alarms[number].bug, alarms[number].noticed_by};
-}
-
-static verdict judge_case(size_t law_number, size_t alarm_number, uint64_t seed) {
-    static cache_case c;
-    const cache_engine engine = alarm_number == NO_ALARM ? the_cache_engine : plant(&alarms[alarm_number]);
-    verdict v = {.outcome = LAW_PASSED};
-    choices from = choices_from_seed(seed, NULL);
-    cache_case_draw(&from, CACHE_ALPHABET_DRAWN, &c);
-    judges[law_number].judge(&c, &engine, &v);
-    return v;
+    const struct planted *a = &alarms[number];
+    return (alarm){a->bug, a->noticed_by, plant(a)};
 }
 
 int main(void) {
-    static const alarm_suite suite = {LAW_COUNT, ALARM_COUNT, CASES_WITHOUT_ALARM,
-                                      law_id,    alarm_at,    judge_case};
-    struct CMUnitTest tests[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_test states[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_tests(&suite, tests, states);
-    return cmocka_run_group_tests_name("cache alarms", tests, NULL, NULL);
+    return alarm_tests(&(alarm_suite){.name = "cache alarms",
+                                      .family = &cache_family,
+                                      .engine = &the_cache_engine,
+                                      .cases_without_alarm = 2000,
+                                      .alarm_count = sizeof alarms / sizeof *alarms,
+                                      .alarm_at = alarm_at});
 }

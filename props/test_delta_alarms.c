@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The laws about the layer notice layers that are wrong. Faults in its source are in planted/delta. */
 #include "alarms.h"
-#include "laws/laws.h"
-
 #include <stdlib.h>
 #include <string.h>
-
-enum { CASES_WITHOUT_ALARM = 100 };
 
 typedef struct planted {
     const char *bug;
@@ -108,51 +104,26 @@ static const planted alarms[] = {
     {"any number of heads taken", {.forward = forward_any_heads}, {"delta_errors"}},
     {"a mode known by a part of its name", {.mode_from_name = any_prefix}, {"delta_errors"}},
 };
-enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
-static const struct {
-    const char *id;
-    void (*judge)(const delta_case *c, const delta_engine *engine, verdict *v);
-} judges[] = {
-#define OF_route(id)             /* test_law_alarms.c */
-#define OF_cache(id)             /* test_cache_alarms.c */
-#define OF_tensor(id)            /* test_tensor_alarms.c */
-#define OF_delta(id)             {#id, judge_##id},
-#define LAW(id, family, meaning) OF_##family(id)
-#include "laws/laws.def"
-#undef LAW
-};
-enum { LAW_COUNT = sizeof judges / sizeof *judges };
-
-static const char *law_id(size_t number) {
-    return judges[number].id;
+static const delta_engine *plant(const delta_engine *wrong) {
+    static delta_engine engine;
+    engine = the_delta_engine;
+    engine.forward = wrong->forward ? wrong->forward : engine.forward;
+    engine.backward = wrong->backward ? wrong->backward : engine.backward;
+    engine.mode_from_name = wrong->mode_from_name ? wrong->mode_from_name : engine.mode_from_name;
+    return &engine;
 }
 
 static alarm alarm_at(size_t number) {
-    return (alarm){alarms[number].bug, alarms[number].noticed_by};
-}
-
-static verdict judge_case(size_t law_number, size_t alarm_number, uint64_t seed) {
-    delta_engine engine = the_delta_engine;
-    verdict v = {.outcome = LAW_PASSED};
-    delta_case c;
-    if (alarm_number != NO_ALARM) {
-        const delta_engine *wrong = &alarms[alarm_number].engine;
-        engine.forward = wrong->forward ? wrong->forward : engine.forward;
-        engine.backward = wrong->backward ? wrong->backward : engine.backward;
-        engine.mode_from_name = wrong->mode_from_name ? wrong->mode_from_name : engine.mode_from_name;
-    }
-    choices from = choices_from_seed(seed, NULL);
-    delta_case_draw(&from, &c);
-    judges[law_number].judge(&c, &engine, &v);
-    return v;
+    const planted *a = &alarms[number];
+    return (alarm){a->bug, a->noticed_by, plant(&a->engine)};
 }
 
 int main(void) {
-    static const alarm_suite suite = {LAW_COUNT, ALARM_COUNT, CASES_WITHOUT_ALARM,
-                                      law_id,    alarm_at,    judge_case};
-    struct CMUnitTest tests[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_test states[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_tests(&suite, tests, states);
-    return cmocka_run_group_tests_name("delta alarms", tests, NULL, NULL);
+    return alarm_tests(&(alarm_suite){.name = "delta alarms",
+                                      .family = &delta_family,
+                                      .engine = &the_delta_engine,
+                                      .cases_without_alarm = 100,
+                                      .alarm_count = sizeof alarms / sizeof *alarms,
+                                      .alarm_at = alarm_at});
 }

@@ -4,11 +4,8 @@
  * are given to the laws that should notice, and those must.
  */
 #include "alarms.h"
-#include "laws/laws.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { CASES_WITHOUT_ALARM = 300 };
 
 /*==============================================================================
  * MARK: - Bugs
@@ -716,10 +713,10 @@ static const planted alarms[] = {
      .rest.digests_check = digests_check_equal,
      .noticed_by = {"digest"}},
 };
-enum { ALARM_COUNT = sizeof alarms / sizeof *alarms };
 
-static engine_under_test plant(const planted *a) {
-    engine_under_test engine = the_engine;
+static const engine_under_test *plant(const planted *a) {
+    static engine_under_test engine;
+    engine = the_engine;
     for (int by = 0; by < BUILDER_COUNT; by++)
         if (a->all_builders)
             engine.build[by] = a->all_builders;
@@ -766,50 +763,19 @@ static engine_under_test plant(const planted *a) {
     PLANT(direct_by_lookup);
     PLANT(direct_found_in);
 #undef PLANT
-    return engine;
-}
-
-/*==============================================================================
- * MARK: - Tests
- *============================================================================*/
-
-static const struct {
-    const char *id;
-    void (*judge)(const route_case *c, const engine_under_test *engine, verdict *v);
-} judges[] = {
-#define OF_route(id)             {#id, judge_##id},
-#define OF_cache(id)             /* test_cache_alarms.c */
-#define OF_tensor(id)            /* test_tensor_alarms.c */
-#define OF_delta(id)             /* test_delta_alarms.c */
-#define LAW(id, family, meaning) OF_##family(id)
-#include "laws/laws.def"
-#undef LAW
-};
-enum { LAW_COUNT = sizeof judges / sizeof *judges };
-
-static const char *law_id(size_t number) {
-    return judges[number].id;
+    return &engine;
 }
 
 static alarm alarm_at(size_t number) {
-    return (alarm){alarms[number].bug, alarms[number].noticed_by};
-}
-
-static verdict judge_case(size_t law_number, size_t alarm_number, uint64_t seed) {
-    static route_case c;
-    const engine_under_test engine = alarm_number == NO_ALARM ? the_engine : plant(&alarms[alarm_number]);
-    verdict v = {.outcome = LAW_PASSED};
-    choices from = choices_from_seed(seed, NULL);
-    route_case_draw(&from, &CASE_BOUNDS_DRAWN, &c);
-    judges[law_number].judge(&c, &engine, &v);
-    return v;
+    const planted *a = &alarms[number];
+    return (alarm){a->bug, a->noticed_by, plant(a)};
 }
 
 int main(void) {
-    static const alarm_suite suite = {LAW_COUNT, ALARM_COUNT, CASES_WITHOUT_ALARM,
-                                      law_id,    alarm_at,    judge_case};
-    struct CMUnitTest tests[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_test states[ALARM_COUNT + TESTS_BESIDE_ALARMS];
-    alarm_tests(&suite, tests, states);
-    return cmocka_run_group_tests_name("law alarms", tests, NULL, NULL);
+    return alarm_tests(&(alarm_suite){.name = "law alarms",
+                                      .family = &route_family,
+                                      .engine = &the_engine,
+                                      .cases_without_alarm = 300,
+                                      .alarm_count = sizeof alarms / sizeof *alarms,
+                                      .alarm_at = alarm_at});
 }

@@ -281,8 +281,7 @@ cpr_status cpr_cuda_conversion_create(cpr_cuda_group *group, const cpr_cuda_conv
                                       const cpr_allocator *allocator, cpr_cuda_conversion **conversion,
                                       cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     const cpr_capture_mode before = cpr_capture_set_aside();
     if (cpr_cuda_group_usable(group, outcome) == CPR_OK &&
         create(group, request, &chosen, conversion, outcome) == CPR_OK) {
@@ -320,8 +319,7 @@ cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *conversion
 
 cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_direction direction,
                                    const void *source, void *target, cudaStream_t stream, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -332,8 +330,7 @@ cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_directio
 
 /* A timeout that the device has met is one of the group. */
 cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (conversion->method == CPR_CUDA_DIRECT) {
         *outcome = read_report(conversion);
         if (outcome->status == CPR_TIMEOUT) {
@@ -348,8 +345,7 @@ cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error 
 }
 
 cpr_status cpr_cuda_conversion_refill(cpr_cuda_conversion *conversion, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK ||
         conversion->method == CPR_CUDA_DIRECT) {
         return outcome->status;

@@ -101,8 +101,7 @@ cpr_status cpr_cuda_direct_simulation_create(const cpr_cuda_conversion_request *
                                              const cpr_allocator *allocator,
                                              cpr_cuda_direct_simulation **simulation, cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check(request, cp_size, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -127,8 +126,7 @@ cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation
                                           const void *const *sources, void *const *targets,
                                           cudaStream_t stream, cpr_error *error) {
     cpr_direct_member members[CPR_DIRECT_MEMBERS];
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     (void)cpr_succeed(outcome);
     size_t unit = 16;
     for (int64_t r = 0; r < simulation->cp_size; r++) {
@@ -156,8 +154,7 @@ cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation
 
 cpr_status cpr_cuda_direct_simulation_check(cpr_cuda_direct_simulation *simulation, int64_t rank,
                                             cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     *outcome = cpr_direct_report_read(&simulation->pinned->reports[rank], &simulation->told[rank]);
     return outcome->status;
 }

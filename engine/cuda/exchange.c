@@ -83,8 +83,7 @@ cpr_status cpr_cuda_exchange_create(cpr_cuda_group *group, const cpr_route *rout
                                     const cpr_allocator *allocator, cpr_cuda_exchange **exchange,
                                     cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(group, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -284,8 +283,7 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
                     .source = source,
                     .target = target,
                     .stream = stream};
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(c.group, outcome) != CPR_OK ||
         cpr_cuda_plan_check_call(c.plan, direction, source, target, outcome) != CPR_OK ||
         cpr_cuda_group_ask_captured(c.group, stream, &c.captured, outcome) != CPR_OK) {
@@ -320,8 +318,7 @@ static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_move
 
 cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                          void *message, cudaStream_t stream, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_direction_check(direction, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -332,8 +329,7 @@ cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, c
 
 cpr_status cpr_cuda_scatter(cpr_cuda_exchange *exchange, cpr_direction direction, const void *message,
                             void *target, cudaStream_t stream, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_direction_check(direction, outcome) != CPR_OK) {
         return outcome->status;
     }

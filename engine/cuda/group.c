@@ -164,8 +164,7 @@ cpr_status cpr_cuda_group_ask_captured(cpr_cuda_group *group, cudaStream_t strea
 }
 
 cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error) {
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     bool captured = false;
     if (group->failure.status == CPR_OK) {
         const cpr_status asked = cpr_cuda_group_ask_captured(group, stream, &captured, outcome);
@@ -214,8 +213,7 @@ cudaError_t cpr_cuda_group_count_run(cpr_cuda_group *group, cudaStream_t stream)
 }
 
 cpr_status cpr_cuda_group_check(cpr_cuda_group *group, cpr_error *error) {
-    cpr_error unwanted;
-    return cpr_cuda_group_usable(group, error != NULL ? error : &unwanted);
+    return cpr_cuda_group_usable(group, CPR_ERROR_OR_UNWANTED(error));
 }
 
 bool cpr_cuda_group_aborted(const cpr_cuda_group *group) {
@@ -403,8 +401,7 @@ static cpr_status agree_on_group(cpr_cuda_group *group, cpr_cuda_group **made, c
 cpr_status cpr_cuda_group_create(ncclComm_t comm, const cpr_cuda_group_options *options,
                                  const cpr_allocator *allocator, cpr_cuda_group **group, cpr_error *error) {
     const int64_t timeout_ms = options != NULL ? options->timeout_ms : 0;
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     cpr_cuda_group made = {.comm = comm,
                            .timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS,
                            .allocator = cpr_allocator_chosen(allocator)};

@@ -86,8 +86,7 @@ cpr_status cpr_cuda_simulation_create(const cpr_route *const *routes, int64_t cp
                                       const cpr_allocator *allocator, cpr_cuda_simulation **simulation,
                                       cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_routes(routes, cp_size, &chosen, outcome) != CPR_OK) {
         return outcome->status;
     }
@@ -205,8 +204,7 @@ cpr_status cpr_cuda_simulation_run(cpr_cuda_simulation *simulation, cpr_directio
                                    const void *const *sources, void *const *targets, cudaStream_t stream,
                                    cpr_error *error) {
     const conversion c = {simulation, direction, sources, targets, stream};
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (check_call(&c, outcome) != CPR_OK) {
         return outcome->status;
     }

@@ -242,8 +242,7 @@ cpr_status cpr_cuda_window_create(cpr_cuda_group *group, void *memory, size_t by
                                   const cpr_allocator *allocator, cpr_cuda_window **window,
                                   cpr_error *error) {
     const cpr_allocator chosen = cpr_allocator_chosen(allocator);
-    cpr_error unwanted;
-    cpr_error *outcome = error != NULL ? error : &unwanted;
+    cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     const cpr_capture_mode before = cpr_capture_set_aside();
     if (cpr_cuda_group_usable(group, outcome) == CPR_OK && cpr_cuda_reach_find(group, outcome) == CPR_OK &&
         make(group, memory, bytes, &chosen, window, outcome) == CPR_OK) {

@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An exchange as GPUs make it, its kernels run here thread by thread: the engine's own index arithmetic, with loads and stores that
- * are watched. Rows start at odd addresses too, so that every width of a unit is taken.
+ * are watched.
  */
-#include "compare.h"
 #include "cuda/row_lists.h"
+#include "device_rows.h"
 #include "group.h"
 #include "laws.h"
-#include "oracle.h"
-#include "paint.h"
 #include "subject.h"
 #include <inttypes.h>
 #include <string.h>
 
-enum { UNPAINTED_BYTE = 0xff, WIDEST_UNIT = 16, MOST_BYTES = 1 << 15 };
-
-/* Bytes of a rank's rows; malloc's block around them shows ASan what is beyond. */
-typedef struct device_rows {
-    uint8_t *bytes;
-    size_t size;
-} device_rows;
-
 typedef struct device {
     const engine_under_test *engine;
     const route_case *c;
-    int64_t ranks, rows;
+    int64_t ranks;
     size_t row_bytes;
     int64_t most_blocks;
     group routes;
@@ -33,26 +23,6 @@ typedef struct device {
     device_rows *messages[2];     /* likewise, by side */
     scratch memory;
 } device;
-
-/* From single bytes to more than a warp's chunk, as long as all fits. */
-static size_t row_bytes_of(const route_case *c, int64_t total_rows) {
-    static const size_t sizes[] = {1,  2,  3,  4,  6,   7,   8,    12,   16,   20,  24,
-                                   40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
-    size_t size = sizes[salt_below(c->salt, 6, sizeof sizes / sizeof *sizes)];
-    while (size > 1 && size * (size_t)total_rows > MOST_BYTES)
-        size = (size + 1) / 2;
-    return size;
-}
-
-static bool make_rows(device *d, int64_t rows, size_t misaligned, device_rows *made) {
-    made->size = (size_t)rows * d->row_bytes;
-    uint8_t *block = scratch_bytes(&d->memory, misaligned + made->size);
-    if (!block)
-        return false;
-    made->bytes = block + misaligned;
-    memset(made->bytes, UNPAINTED_BYTE, made->size);
-    return true;
-}
 
 /* A thread of a kernel; counts the units that it moves. */
 static bool run_thread(const device *d, const cpr_moves *moves, size_t unit, int64_t block, int thread,
@@ -160,7 +130,8 @@ static bool pack_and_scatter(device *d, int64_t rank, cpr_side side, verdict *v)
     device_rows message, back;
     if (lists->identity)
         return true;
-    if (!make_rows(d, d->rows, 0, &message) || !make_rows(d, d->rows, 0, &back))
+    const size_t size = d->source[rank].size;
+    if (!device_rows_make(&d->memory, size, 0, &message) || !device_rows_make(&d->memory, size, 0, &back))
         return subject_no_memory(v);
     if (!run_kernel(d, cpr_row_list_pack(&lists->all), &d->source[rank], &message, v) ||
         !run_kernel(d, cpr_row_list_scatter(&lists->all), &message, &back, v))
@@ -170,36 +141,14 @@ static bool pack_and_scatter(device *d, int64_t rank, cpr_side side, verdict *v)
                     (int)side);
 }
 
-static bool paint(device *d, cpr_layout layout, device_rows *rows, verdict *v) {
-    const oracle_pack pack = oracle_pack_of(d->c);
-    int64_t *tokens = scratch_int64(&d->memory, d->rows);
-    if (!tokens)
-        return subject_no_memory(v);
-    for (int64_t r = 0; r < d->ranks; r++) {
-        oracle_tokens(&pack, layout, r, tokens);
-        paint_rows(tokens, d->rows, d->row_bytes, rows[r].bytes);
-    }
-    return true;
-}
-
-static bool as_painted(const device *d, const device_rows *wanted, verdict *v) {
-    for (int64_t r = 0; r < d->ranks; r++) {
-        const int64_t at = paint_first_difference(d->target[r].bytes, wanted[r].bytes, d->rows, d->row_bytes);
-        if (at < d->rows)
-            return law_fail(v, "the kernels move rows wrongly",
-                            "rank %" PRId64 " row %" PRId64 " of %zu bytes", r, at, d->row_bytes);
-    }
-    return true;
-}
-
 static bool make_all(device *d, device_rows **rows, int64_t (*rows_of)(const cpr_row_side *), cpr_side side,
                      unsigned draw) {
     *rows = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof **rows);
     if (!*rows)
         return false;
     for (int64_t r = 0; r < d->ranks; r++)
-        if (!make_rows(d, rows_of(&d->lists[r].sides[side]),
-                       draw ? (size_t)salt_below(d->c->salt, draw, WIDEST_UNIT) : 0, &(*rows)[r]))
+        if (!device_rows_make(&d->memory, (size_t)rows_of(&d->lists[r].sides[side]) * d->row_bytes,
+                              draw ? device_rows_shift(d->c, draw) : 0, &(*rows)[r]))
             return false;
     return true;
 }
@@ -218,15 +167,15 @@ static bool convert(device *d, cpr_side out, verdict *v) {
     const cpr_layout from = out == CPR_SEND ? d->c->source : d->c->target;
     const cpr_layout to = out == CPR_SEND ? d->c->target : d->c->source;
     device_rows *wanted;
-    /* Every other case is aligned, so that wide units are taken too. */
-    const bool aligned = salt_below(d->c->salt, 7, 2);
-    if (!make_all(d, &d->source, all_rows, out, aligned ? 0 : 8) ||
-        !make_all(d, &d->target, all_rows, in, aligned ? 0 : 9) || !make_all(d, &wanted, all_rows, in, 0) ||
+    if (!make_all(d, &d->source, all_rows, out, 8) || !make_all(d, &d->target, all_rows, in, 9) ||
+        !make_all(d, &wanted, all_rows, in, 0) ||
         !make_all(d, &d->messages[CPR_SEND], buffered_rows, CPR_SEND, 0) ||
         !make_all(d, &d->messages[CPR_RECV], buffered_rows, CPR_RECV, 0))
         return subject_no_memory(v);
-    if (!paint(d, from, d->source, v) || !paint(d, to, wanted, v) || !exchange(d, out, v) ||
-        !as_painted(d, wanted, v))
+    if (!device_rows_paint(d->c, from, d->row_bytes, &d->memory, d->source, v) ||
+        !device_rows_paint(d->c, to, d->row_bytes, &d->memory, wanted, v) || !exchange(d, out, v) ||
+        !device_rows_same(d->c, d->target, wanted, d->row_bytes, "the kernels move rows wrongly",
+                          out == CPR_SEND ? "there" : "back", v))
         return false;
     return pack_and_scatter(d, (int64_t)salt_below(d->c->salt, 10, (uint64_t)d->ranks), out, v);
 }
@@ -249,10 +198,8 @@ static void judge_lists(device *d, verdict *v) {
 void judge_device_moves(const route_case *c, const engine_under_test *engine, verdict *v) {
     if (!subject_listable(c, v))
         return;
-    const oracle_pack pack = oracle_pack_of(c);
     const cpr_route_request request = subject_request(c);
-    device d = {.engine = engine, .c = c, .ranks = c->geometry.cp_size, .rows = oracle_rows(&pack)};
-    d.row_bytes = row_bytes_of(c, d.ranks * d.rows);
+    device d = {.engine = engine, .c = c, .ranks = c->geometry.cp_size, .row_bytes = device_row_bytes(c, 6)};
     d.most_blocks = 1 + (int64_t)salt_below(c->salt, 11, 4);
     if (!group_build(&d.routes, engine, &request, v))
         return;

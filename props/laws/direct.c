@@ -6,15 +6,12 @@
 #include "cuda/direct.h"
 #include "by_places.h"
 #include "compare.h"
+#include "device_rows.h"
 #include "laws.h"
 #include "oracle.h"
-#include "paint.h"
-#include "scratch.h"
 #include "subject.h"
 #include <inttypes.h>
 #include <string.h>
-
-enum { UNPAINTED_BYTE = 0xff, WIDEST_UNIT = 16, MOST_BYTES = 1 << 15 };
 
 /*==============================================================================
  * MARK: - Judging offsets
@@ -59,11 +56,6 @@ static bool judges_as_expected(const route_case *c, const engine_under_test *eng
 /*==============================================================================
  * MARK: - Ranks among each other
  *============================================================================*/
-
-typedef struct device_rows {
-    uint8_t *bytes;
-    size_t size;
-} device_rows;
 
 typedef struct device {
     const engine_under_test *engine;
@@ -142,15 +134,6 @@ static bool digest_tells(device *d, uint64_t digest, verdict *v) {
  * MARK: - Moving
  *============================================================================*/
 
-static size_t row_bytes_of(const route_case *c, int64_t total_rows) {
-    static const size_t sizes[] = {1,  2,  3,  4,  6,   7,   8,    12,   16,   20,  24,
-                                   40, 48, 64, 80, 272, 512, 1040, 4096, 4112, 9000};
-    size_t size = sizes[salt_below(c->salt, 63, sizeof sizes / sizeof *sizes)];
-    while (size > 1 && size * (size_t)total_rows > MOST_BYTES)
-        size = (size + 1) / 2;
-    return size;
-}
-
 static bool move_unit(const device *d, int64_t rank, int64_t unit, cpr_direct_place place, int64_t *moved,
                       verdict *v) {
     const device_rows *from = &d->source[rank];
@@ -199,31 +182,13 @@ static bool run_rank(const device *d, int64_t rank, verdict *v) {
 static bool make_rows(device *d, unsigned draw, device_rows **rows) {
     *rows = scratch_bytes(&d->memory, (size_t)d->ranks * sizeof **rows);
     for (int64_t r = 0; *rows && r < d->ranks; r++) {
-        /* Every other case is aligned, so that wide units are taken too. */
-        const size_t shift =
-            salt_below(d->c->salt, 7, 2) ? 0 : (size_t)salt_below(d->c->salt, draw, WIDEST_UNIT);
-        const size_t size = (size_t)d->rows * d->row_bytes;
-        uint8_t *block = scratch_bytes(&d->memory, size + shift);
-        if (!block)
+        if (!device_rows_make(&d->memory, (size_t)d->rows * d->row_bytes, device_rows_shift(d->c, draw),
+                              &(*rows)[r]))
             return false;
-        (*rows)[r] = (device_rows){block + shift, size};
-        memset((*rows)[r].bytes, UNPAINTED_BYTE, size);
         const size_t unit = cpr_move_unit_bytes(d->row_bytes, (*rows)[r].bytes, NULL);
         d->unit = unit < d->unit ? unit : d->unit;
     }
     return *rows != NULL;
-}
-
-static bool paint(device *d, int layout, device_rows *rows, verdict *v) {
-    const oracle_pack pack = oracle_pack_of(d->c);
-    int64_t *tokens = scratch_int64(&d->memory, d->rows);
-    if (!tokens)
-        return subject_no_memory(v);
-    for (int64_t r = 0; r < d->ranks; r++) {
-        oracle_tokens(&pack, (cpr_layout)layout, r, tokens);
-        paint_rows(tokens, d->rows, d->row_bytes, rows[r].bytes);
-    }
-    return true;
 }
 
 static bool convert(device *d, const char *direction, verdict *v) {
@@ -231,19 +196,14 @@ static bool convert(device *d, const char *direction, verdict *v) {
     d->unit = WIDEST_UNIT;
     if (!make_rows(d, 64, &d->source) || !make_rows(d, 65, &d->target) || !make_rows(d, 66, &wanted))
         return subject_no_memory(v);
-    if (!paint(d, d->facts.source, d->source, v) || !paint(d, d->facts.target, wanted, v))
+    if (!device_rows_paint(d->c, (cpr_layout)d->facts.source, d->row_bytes, &d->memory, d->source, v) ||
+        !device_rows_paint(d->c, (cpr_layout)d->facts.target, d->row_bytes, &d->memory, wanted, v))
         return false;
     for (int64_t r = 0; r < d->ranks; r++)
         if (!run_rank(d, r, v))
             return false;
-    for (int64_t r = 0; r < d->ranks; r++) {
-        const int64_t at = paint_first_difference(d->target[r].bytes, wanted[r].bytes, d->rows, d->row_bytes);
-        if (at < d->rows)
-            return law_fail(v, "rows do not go where they belong",
-                            "%s: rank %" PRId64 " row %" PRId64 " of %zu bytes", direction, r, at,
-                            d->row_bytes);
-    }
-    return true;
+    return device_rows_same(d->c, d->target, wanted, d->row_bytes, "rows do not go where they belong",
+                            direction, v);
 }
 
 static void play(device *d, verdict *v) {
@@ -266,10 +226,10 @@ void judge_direct(const route_case *c, const engine_under_test *engine, verdict 
                     .c = c,
                     .ranks = c->geometry.cp_size,
                     .rows = oracle_rows(&pack),
+                    .row_bytes = device_row_bytes(c, 63),
                     .blocks = 1 + (int64_t)salt_below(c->salt, 11, 4),
                     .offsets = cpr_offsets_of(&b.request.cu_seqlens),
                     .facts = facts_of_request(&b.request)};
-        d.row_bytes = row_bytes_of(c, d.ranks * d.rows);
         d.notes = scratch_bytes(&d.memory, (size_t)d.ranks * sizeof *d.notes);
         if (d.notes)
             play(&d, v);

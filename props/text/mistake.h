@@ -3,6 +3,7 @@
 #ifndef CPROUTE_PROPS_MISTAKE_H
 #define CPROUTE_PROPS_MISTAKE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,5 +18,8 @@ typedef struct mistake_place {
 __attribute__((format(printf, 2, 3)))
 #endif
 bool mistaken(const mistake_place *m, const char *format, ...);
+
+/* Takes the fields of an object, all of them, or tells that `where` they are not as wanted: see json_unpack for the format. */
+bool take_fields(const mistake_place *m, const char *where, json_t *object, const char *format, ...);
 
 #endif

@@ -4,7 +4,6 @@
 #include "text_case.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +14,9 @@ enum { USUAL_ENTRIES = 16 };
 typedef struct reader {
     cache_case *c;
     cache_op *op;
+    char where[32]; /* in the text */
     mistake_place mistake;
 } reader;
-
-/* Takes the fields of an operation, all of them: see json_unpack for the format. */
-static bool unpack(const reader *r, json_t *op, const char *format, ...) {
-    json_error_t error;
-    va_list fields;
-    va_start(fields, format);
-    const int failed = json_vunpack_ex(op, &error, JSON_STRICT, format, fields);
-    va_end(fields);
-    return !failed || mistaken(&r->mistake, "ops: %s: %s", cache_op_name(r->op->kind), error.text);
-}
 
 cache_case *text_cache_new(void) {
     cache_case *c = calloc(1, sizeof *c);
@@ -178,20 +168,22 @@ static bool read_want(const reader *r, const char *want) {
 
 static bool read_named(const reader *r, json_t *op) {
     const char *kind, *t;
-    return unpack(r, op, "{s:s, s:s}", "op", &kind, "t", &t) && any_name(r, t, &r->op->name);
+    return take_fields(&r->mistake, r->where, op, "{s:s, s:s}", "op", &kind, "t", &t) &&
+           any_name(r, t, &r->op->name);
 }
 
 static bool read_clear(const reader *r, json_t *op) {
     const char *kind;
-    return unpack(r, op, "{s:s}", "op", &kind);
+    return take_fields(&r->mistake, r->where, op, "{s:s}", "op", &kind);
 }
 
 static bool read_new(const reader *r, json_t *op) {
     const char *kind, *t, *dtype = NULL, *device = "cpu", *reused = NULL;
     int inference = 0;
     json_t *data;
-    if (!unpack(r, op, "{s:s, s:s, s:o, s?s, s?s, s?b, s?s}", "op", &kind, "t", &t, "data", &data, "dtype",
-                &dtype, "device", &device, "inference", &inference, "reuse_addr_of", &reused))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:o, s?s, s?s, s?b, s?s}", "op", &kind, "t", &t,
+                     "data", &data, "dtype", &dtype, "device", &device, "inference", &inference,
+                     "reuse_addr_of", &reused))
         return false;
     r->op->inference = inference;
     return any_name(r, t, &r->op->name) && name_or_none(r, reused, &r->op->other) && read_data(r, data) &&
@@ -202,8 +194,8 @@ static bool read_new(const reader *r, json_t *op) {
 static bool read_view(const reader *r, json_t *op) {
     const char *kind, *t, *of, *dtype = NULL;
     json_int_t low, high, stride = 1;
-    if (!unpack(r, op, "{s:s, s:s, s:s, s:I, s:I, s?I, s?s}", "op", &kind, "t", &t, "of", &of, "lo", &low,
-                "hi", &high, "stride", &stride, "dtype", &dtype))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:s, s:I, s:I, s?I, s?s}", "op", &kind, "t", &t,
+                     "of", &of, "lo", &low, "hi", &high, "stride", &stride, "dtype", &dtype))
         return false;
     if (low < 0 || high < low || high > CACHE_ENTRIES_MAX || stride < 0 || stride > CACHE_ENTRIES_MAX)
         return mistaken(&r->mistake, "ops: view: 0 <= lo <= hi <= %d and a stride from 0 on are wanted",
@@ -217,14 +209,15 @@ static bool read_view(const reader *r, json_t *op) {
 
 static bool read_clone(const reader *r, json_t *op) {
     const char *kind, *t, *of;
-    return unpack(r, op, "{s:s, s:s, s:s}", "op", &kind, "t", &t, "of", &of) &&
+    return take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:s}", "op", &kind, "t", &t, "of", &of) &&
            any_name(r, of, &r->op->other) && any_name(r, t, &r->op->name);
 }
 
 static bool read_write(const reader *r, json_t *op) {
     const char *kind, *t;
     json_int_t index, value;
-    if (!unpack(r, op, "{s:s, s:s, s:I, s:I}", "op", &kind, "t", &t, "i", &index, "v", &value))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:I, s:I}", "op", &kind, "t", &t, "i", &index,
+                     "v", &value))
         return false;
     r->op->index = index;
     r->op->value = value;
@@ -236,7 +229,7 @@ static bool read_write(const reader *r, json_t *op) {
 static bool read_set_version(const reader *r, json_t *op) {
     const char *kind, *t;
     json_int_t value;
-    if (!unpack(r, op, "{s:s, s:s, s:I}", "op", &kind, "t", &t, "v", &value))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:I}", "op", &kind, "t", &t, "v", &value))
         return false;
     r->op->value = value;
     return any_name(r, t, &r->op->name);
@@ -245,7 +238,7 @@ static bool read_set_version(const reader *r, json_t *op) {
 static bool read_rebind(const reader *r, json_t *op) {
     const char *kind, *t;
     json_t *data;
-    return unpack(r, op, "{s:s, s:s, s:o}", "op", &kind, "t", &t, "data", &data) &&
+    return take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:o}", "op", &kind, "t", &t, "data", &data) &&
            any_name(r, t, &r->op->name) && read_data(r, data) &&
            data_fits(r, dtype_of(r->c, r->c->op_count, r->op->name));
 }
@@ -253,7 +246,8 @@ static bool read_rebind(const reader *r, json_t *op) {
 static bool read_cap(const reader *r, json_t *op) {
     const char *kind;
     json_int_t entries, bytes = r->c->max_bytes;
-    if (!unpack(r, op, "{s:s, s:I, s?I}", "op", &kind, "n", &entries, "bytes", &bytes))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:I, s?I}", "op", &kind, "n", &entries, "bytes",
+                     &bytes))
         return false;
     if (bytes != r->c->max_bytes && r->c->op_count > 0)
         return mistaken(&r->mistake, "ops: cap: bytes are set before all else");
@@ -275,7 +269,7 @@ static bool read_first_cap(const reader *r, json_t *op) {
 static bool read_count(const reader *r, json_t *op) {
     const char *kind;
     json_int_t most;
-    if (!unpack(r, op, "{s:s, s:I}", "op", &kind, "max", &most))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:I}", "op", &kind, "max", &most))
         return false;
     r->op->value = most;
     return true;
@@ -285,9 +279,9 @@ static bool read_lookup(const reader *r, json_t *op) {
     const char *kind, *t, *from = "zigzag", *to = "contiguous", *want = NULL;
     json_int_t cp_size, cp_rank, rows = CPR_ROWS_UNCHECKED, tp_size = 0;
     int blind = 0;
-    if (!unpack(r, op, "{s:s, s:s, s:I, s:I, s?s, s?s, s?I, s?I, s?b, s?s}", "op", &kind, "t", &t, "cp",
-                &cp_size, "rank", &cp_rank, "src", &from, "dst", &to, "rows", &rows, "tp", &tp_size, "blind",
-                &blind, "want", &want))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s:I, s:I, s?s, s?s, s?I, s?I, s?b, s?s}", "op",
+                     &kind, "t", &t, "cp", &cp_size, "rank", &cp_rank, "src", &from, "dst", &to, "rows",
+                     &rows, "tp", &tp_size, "blind", &blind, "want", &want))
         return false;
     r->op->geometry = (cpr_geometry){.cp_size = cp_size, .cp_rank = cp_rank};
     r->op->source = layout_or_unknown(from);
@@ -300,16 +294,16 @@ static bool read_lookup(const reader *r, json_t *op) {
 
 static bool read_replay(const reader *r, json_t *op) {
     const char *kind, *t = NULL, *want = NULL;
-    return unpack(r, op, "{s:s, s?s, s?s}", "op", &kind, "t", &t, "want", &want) &&
+    return take_fields(&r->mistake, r->where, op, "{s:s, s?s, s?s}", "op", &kind, "t", &t, "want", &want) &&
            name_or_none(r, t, &r->op->name) && read_want(r, want);
 }
 
 static bool read_resolve(const reader *r, json_t *op) {
     const char *kind, *t, *padded = NULL, *kv = NULL, *kv_padded = NULL, *layout = "zigzag", *want = NULL;
     json_int_t cp_size, rows = CPR_ROWS_UNCHECKED;
-    if (!unpack(r, op, "{s:s, s:s, s?s, s?s, s?s, s:I, s?s, s?I, s?s}", "op", &kind, "t", &t, "padded",
-                &padded, "kv", &kv, "kv_padded", &kv_padded, "cp", &cp_size, "layout", &layout, "rows", &rows,
-                "want", &want))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s, s?s, s?s, s?s, s:I, s?s, s?I, s?s}", "op", &kind,
+                     "t", &t, "padded", &padded, "kv", &kv, "kv_padded", &kv_padded, "cp", &cp_size, "layout",
+                     &layout, "rows", &rows, "want", &want))
         return false;
     r->op->geometry = (cpr_geometry){.cp_size = cp_size, .cp_rank = 0};
     r->op->source = layout_or_unknown(layout);
@@ -330,7 +324,7 @@ static bool (*const readers[CACHE_OP_KINDS])(const reader *r, json_t *op) = {
 
 static bool read_guard(const reader *r, json_t *op) {
     const char *kind, *name;
-    if (!unpack(r, op, "{s:s, s:s}", "op", &kind, "v", &name))
+    if (!take_fields(&r->mistake, r->where, op, "{s:s, s:s}", "op", &kind, "v", &name))
         return false;
     return cache_guard_from_name(name, &r->c->guard) ||
            mistaken(&r->mistake, "ops: there is no guard '%s'", name);
@@ -346,6 +340,7 @@ bool text_cache_read(cache_case *c, json_t *object, char *mistake, size_t size) 
     reader r = {.c = c, .op = &c->ops[c->op_count], .mistake = {mistake, size}};
     if (c->op_count == CACHE_OPS_MAX)
         return mistaken(&r.mistake, "ops: more than %d", CACHE_OPS_MAX);
+    snprintf(r.where, sizeof r.where, "ops: %s", name);
     *r.op = (cache_op){.name = 0};
     r.op->other = r.op->q_padded = r.op->kv = r.op->kv_padded = CACHE_NO_NAME;
     if (!strcmp(name, "guard"))

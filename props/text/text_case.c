@@ -5,7 +5,6 @@
 #include "text_delta.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +18,6 @@ typedef struct reader {
 /*------------------------------------------------------------------------------
  * Values
  *----------------------------------------------------------------------------*/
-
-/* Takes the fields of an object, all of them: see json_unpack for the format. */
-static bool unpack(const reader *r, const char *where, json_t *object, const char *format, ...) {
-    json_error_t error;
-    va_list fields;
-    va_start(fields, format);
-    int failed = json_vunpack_ex(object, &error, JSON_STRICT, format, fields);
-    va_end(fields);
-    return !failed || mistaken(&r->mistake, "%s: %s", where, error.text);
-}
 
 static bool numbers(const reader *r, const char *where, json_t *array, offsets *to) {
     size_t i;
@@ -109,7 +98,7 @@ static bool expectation(const reader *r, const char *text) {
 static bool op_integer(const reader *r, json_t *op, int64_t *to) {
     const char *name;
     json_int_t n;
-    if (!unpack(r, "ops", op, "{s:s, s:I}", "op", &name, "n", &n))
+    if (!take_fields(&r->mistake, "ops", op, "{s:s, s:I}", "op", &name, "n", &n))
         return false;
     *to = n;
     return true;
@@ -117,26 +106,27 @@ static bool op_integer(const reader *r, json_t *op, int64_t *to) {
 
 static bool op_flag(const reader *r, json_t *op, bool *to) {
     const char *name;
-    return *to = unpack(r, "ops", op, "{s:s}", "op", &name);
+    return *to = take_fields(&r->mistake, "ops", op, "{s:s}", "op", &name);
 }
 
 static bool op_name(const reader *r, json_t *op, const char *field, const char **value) {
     const char *name;
-    return unpack(r, "ops", op, "{s:s, s:s}", "op", &name, field, value);
+    return take_fields(&r->mistake, "ops", op, "{s:s, s:s}", "op", &name, field, value);
 }
 
 static bool op_offsets(const reader *r, json_t *op, offsets *to, bool *given) {
     const char *name;
     json_t *cu;
     *given = true;
-    return unpack(r, "ops", op, "{s:s, s:o}", "op", &name, "cu", &cu) && numbers(r, name, cu, to);
+    return take_fields(&r->mistake, "ops", op, "{s:s, s:o}", "op", &name, "cu", &cu) &&
+           numbers(r, name, cu, to);
 }
 
 static bool op_rank_numbers(const reader *r, json_t *op, const char *field, rank_numbers_list *to) {
     const char *name;
     json_int_t rank;
     json_t *array;
-    if (!unpack(r, "ops", op, "{s:s, s:I, s:o}", "op", &name, "rank", &rank, field, &array))
+    if (!take_fields(&r->mistake, "ops", op, "{s:s, s:I, s:o}", "op", &name, "rank", &rank, field, &array))
         return false;
     if (to->count == TEXT_CASE_MAX_RANK_NUMBERS)
         return mistaken(&r->mistake, "ops: more than %d times %s", TEXT_CASE_MAX_RANK_NUMBERS, name);
@@ -152,7 +142,7 @@ static bool op_rank_numbers(const reader *r, json_t *op, const char *field, rank
 
 static bool op_layouts(const reader *r, json_t *op) {
     const char *name, *from = "zigzag", *to = "contiguous";
-    if (!unpack(r, "ops", op, "{s:s, s?s, s?s}", "op", &name, "src", &from, "dst", &to))
+    if (!take_fields(&r->mistake, "ops", op, "{s:s, s?s, s?s}", "op", &name, "src", &from, "dst", &to))
         return false;
     r->c->from = layout_or_unknown(from);
     r->c->to = layout_or_unknown(to);
@@ -169,7 +159,7 @@ static bool op_rows(const reader *r, json_t *op) {
 static bool op_slack(const reader *r, json_t *op) {
     const char *name;
     json_t *fill = NULL;
-    if (!unpack(r, "ops", op, "{s:s, s?o}", "op", &name, "fill", &fill))
+    if (!take_fields(&r->mistake, "ops", op, "{s:s, s?o}", "op", &name, "fill", &fill))
         return false;
     r->c->slack = true;
     return !fill || (!json_is_array(fill) && !json_is_object(fill)) ||
@@ -264,7 +254,7 @@ static bool op_fused(const reader *r, json_t *op) {
     const char *name;
     json_int_t tp;
     json_t *order = NULL;
-    if (!unpack(r, "ops", op, "{s:s, s:I, s?o}", "op", &name, "tp", &tp, "order", &order))
+    if (!take_fields(&r->mistake, "ops", op, "{s:s, s:I, s?o}", "op", &name, "tp", &tp, "order", &order))
         return false;
     r->c->fused = true;
     r->c->fused_tp = tp;
@@ -412,10 +402,10 @@ static bool read_case(const reader *r, json_t *object) {
     json_t *cu, *rank = NULL, *list = NULL;
     json_int_t cp_size;
     c->id = json_string_value(json_object_get(object, "id"));
-    if (!unpack(r, "fields", object, "{s:s, s?s, s?s, s?s, s?s, s:o, s:I, s?o, s?o, s:s, s?o}", "id", &c->id,
-                "source", &c->source, "tag", &c->tag, "note", &c->note, "law", &c->law, "cu_seqlens", &cu,
-                "cp_size", &cp_size, "rank", &rank, "ops", &list, "expect", &expect, "expected",
-                &c->expected))
+    if (!take_fields(&r->mistake, "fields", object, "{s:s, s?s, s?s, s?s, s?s, s:o, s:I, s?o, s?o, s:s, s?o}",
+                     "id", &c->id, "source", &c->source, "tag", &c->tag, "note", &c->note, "law", &c->law,
+                     "cu_seqlens", &cu, "cp_size", &cp_size, "rank", &rank, "ops", &list, "expect", &expect,
+                     "expected", &c->expected))
         return false;
     c->cp_size = cp_size;
     if (c->expected && !json_is_object(c->expected))

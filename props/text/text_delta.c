@@ -19,11 +19,10 @@ static bool is_size(json_int_t size) {
 
 static bool read_shape(delta_case *c, json_t *op, const mistake_place *m) {
     const char *name;
-    json_error_t error;
     json_int_t heads, keys, values, taps;
-    if (json_unpack_ex(op, &error, JSON_STRICT, "{s:s, s:I, s:I, s:I, s:I}", "op", &name, "heads", &heads,
-                       "keys", &keys, "values", &values, "taps", &taps))
-        return mistaken(m, "ops: delta: %s", error.text);
+    if (!take_fields(m, "ops: delta", op, "{s:s, s:I, s:I, s:I, s:I}", "op", &name, "heads", &heads, "keys",
+                     &keys, "values", &values, "taps", &taps))
+        return false;
     c->shape = (delta_shape){heads, keys, values, taps};
     return (is_size(heads) && is_size(keys) && is_size(values) && is_size(taps)) ||
            mistaken(m, "ops: delta: sizes of 1 to %d are wanted", MOST_OF_A_SIZE);
@@ -45,12 +44,11 @@ static bool read_boundaries(delta_pack *pack, json_t *cu, const mistake_place *m
 
 static bool read_batch(delta_case *c, json_t *op, const mistake_place *m) {
     const char *name, *mode;
-    json_error_t error;
     json_int_t cp_size;
     json_t *cu;
-    if (json_unpack_ex(op, &error, JSON_STRICT, "{s:s, s:s, s:I, s:o}", "op", &name, "mode", &mode, "cp",
-                       &cp_size, "cu", &cu))
-        return mistaken(m, "ops: micro_batch: %s", error.text);
+    if (!take_fields(m, "ops: micro_batch", op, "{s:s, s:s, s:I, s:o}", "op", &name, "mode", &mode, "cp",
+                     &cp_size, "cu", &cu))
+        return false;
     if (c->batches == DELTA_BATCHES || cp_size > MOST_RANKS)
         return mistaken(m, "ops: micro_batch: at most %d of them, on at most %d ranks", DELTA_BATCHES,
                         MOST_RANKS);
