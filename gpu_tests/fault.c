@@ -48,10 +48,17 @@ static bool is_of_a_lost_rank(cpr_status status) {
            status == CPR_CUDA_ERROR;
 }
 
+cpr_status fault_run(const stage *s, const trip *t, cpr_error *error) {
+    const void *from = t->start.rows[0];
+    void *to = t->away.rows[0];
+    return t->conversion.direct
+               ? cpr_cuda_conversion_run(t->conversion.direct, CPR_FORWARD, from, to, s->stream, error)
+               : cpr_cuda_exchange_run(t->conversion.exchange, CPR_FORWARD, from, to, s->stream, error);
+}
+
 static cpr_status run_and_wait(const stage *s, const trip *t, int64_t runs, cpr_error *error) {
     for (int64_t i = 0; i < runs; i++)
-        if (cpr_cuda_exchange_run(t->conversion.exchange, CPR_FORWARD, t->start.rows[0], t->away.rows[0],
-                                  s->stream, error) != CPR_OK)
+        if (fault_run(s, t, error) != CPR_OK)
             return error->status;
     return cpr_cuda_group_wait(s->group, s->stream, error);
 }

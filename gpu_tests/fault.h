@@ -15,6 +15,9 @@ bool fault_pack(const stage *s, int64_t tokens, pack *p);
 bool fault_is(const stage *s, const char *what, const cpr_error *error, const char *name, int64_t index,
               int64_t got, int64_t wanted);
 
+/* A run forward, with or without a route, whose error is expected. */
+cpr_status fault_run(const stage *s, const trip *t, cpr_error *error);
+
 /* Enqueues and waits until an error comes; it must come within the timeout of the stage and some seconds, be one of those that a lost
  * rank may end in, and stay. `runs` of the exchange are enqueued between waits. */
 bool fault_ends_in_error(const stage *s, trip *t, int64_t runs);

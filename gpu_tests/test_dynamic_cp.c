@@ -129,12 +129,7 @@ static bool convert_with(const stage *part, const cpr_route *route, pack *p, uin
     return good;
 }
 
-static bool play_micro_batch(world *w, int64_t number) {
-    rewrite_boundaries(w);
-    const stage *part = &w->parts[random_next(&w->random) % (uint64_t)w->size_count];
-    if (!part->group)
-        return true;
-    stage_step(w->whole, "micro-batch %" PRId64 " with cp_size %" PRId64, number, part->cp_size);
+static bool convert_by_route(world *w, const stage *part, int64_t number) {
     const cpr_route *cached = NULL;
     cpr_route *made = NULL;
     const bool good =
@@ -143,6 +138,20 @@ static bool play_micro_batch(world *w, int64_t number) {
     cpr_route_release(cached);
     cpr_route_free(made);
     return good;
+}
+
+static bool convert_without_route(world *w, const stage *part, int64_t number) {
+    const trip_plan plan = {w->pack, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
+    return trip_make(part, &plan, (uint64_t)number);
+}
+
+static bool play_micro_batch(world *w, int64_t number) {
+    rewrite_boundaries(w);
+    const stage *part = &w->parts[random_next(&w->random) % (uint64_t)w->size_count];
+    if (!part->group)
+        return true;
+    stage_step(w->whole, "micro-batch %" PRId64 " with cp_size %" PRId64, number, part->cp_size);
+    return part->direct ? convert_without_route(w, part, number) : convert_by_route(w, part, number);
 }
 
 /* As a framework would that keeps a route for as long as the tensor is the same. */
@@ -181,9 +190,14 @@ bool test_dynamic_cp(stage *s) {
     const int64_t batches = s->options->quick ? QUICK_MICRO_BATCHES : MICRO_BATCHES;
     for (int64_t number = 0; good && number < batches; number++)
         good = play_micro_batch(&w, number);
-    good = good && stale_is_refused(&w);
+    good = good && (s->direct || stale_is_refused(&w));
     close_parts(&w);
     cpr_cache_free(w.cache);
     free(w.pack);
     return good;
+}
+
+bool test_direct_split(stage *s) {
+    s->direct = true;
+    return test_dynamic_cp(s);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank is lost: dead before an exchange, dead during one, or alive and somewhere else. The others must not hang. */
+/* A rank is lost: dead before an exchange, dead during one, or alive and somewhere else. The others must not hang, with a route or
+ * without. */
 #include "fault.h"
 
 #include <signal.h>
@@ -22,125 +23,171 @@ static bool is_culprit(const stage *s) {
     return s->first == stage_culprit(s);
 }
 
-/* A trip that has gone well once, on all ranks. */
-static bool open_good_trip(stage *s, pack **p, trip *t, int64_t tokens, size_t row_bytes) {
-    *p = malloc(sizeof **p);
-    if (!*p)
-        return stage_fail(s, "no memory for a pack");
-    if (!fault_pack(s, tokens, *p))
-        return false;
-    const trip_plan plan = {*p, CPR_ZIGZAG, CPR_CONTIGUOUS, row_bytes, 0};
-    return trip_open(t, s, &plan) && trip_paint(t, 1) && trip_forward(t) && trip_backward(t) &&
-           trip_judge(t, 1);
+/* What happens to a trip that has gone well once, on all ranks. */
+typedef bool fault(stage *s, trip *t);
+
+static bool opens(stage *s, trip *t, pack *p, int64_t tokens, size_t row_bytes) {
+    const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, row_bytes, 0};
+    return (p || stage_fail(s, "no memory for a pack")) && fault_pack(s, tokens, p) && trip_open(t, s, &plan);
 }
+
+static bool goes_well(trip *t) {
+    return trip_paint(t, 1) && trip_forward(t) && trip_backward(t) && trip_judge(t, 1);
+}
+
+static bool play(stage *s, int64_t tokens, size_t row_bytes, fault *happens) {
+    pack *p = malloc(sizeof *p);
+    trip t = {0};
+    bool good = opens(s, &t, p, tokens, row_bytes);
+    if (good && s->direct && cpr_cuda_conversion_method(t.conversion.direct) != CPR_CUDA_DIRECT)
+        test_skip(s, "these ranks cannot write to each other's memory");
+    else
+        good = good && goes_well(&t) && happens(s, &t);
+    trip_close(&t);
+    free(p);
+    return good;
+}
+
+static bool play_small(stage *s, fault *happens) {
+    return play(s, SMALL_TOKENS, FAULT_ROW_BYTES, happens);
+}
+
+static bool play_large(stage *s, fault *happens) {
+    return play(s, LARGE_TOKENS, LARGE_ROW_BYTES, happens);
+}
+
+static bool play_direct(stage *s, bool (*play_size)(stage *, fault *), fault *happens) {
+    s->direct = true;
+    return play_size(s, happens);
+}
+
+/*==============================================================================
+ * MARK: - Faults
+ *============================================================================*/
 
 static void die(int unused) {
     (void)unused;
     kill(getpid(), SIGKILL);
 }
 
-bool test_killed_before(stage *s) {
-    pack *p = NULL;
-    trip t = {0};
-    bool good = open_good_trip(s, &p, &t, SMALL_TOKENS, FAULT_ROW_BYTES);
-    if (good && is_culprit(s)) {
-        stage_step(s, "dies before the exchange");
+static void culprit_dies(const stage *s) {
+    if (is_culprit(s)) {
+        stage_step(s, "dies");
         s->report->may_die = true;
         die(0);
     }
     usleep(DEAD_FOR_US);
-    stage_step(s, "exchange with a dead rank");
-    good = good && fault_ends_in_error(s, &t, 1);
-    trip_close(&t);
-    free(p);
-    return good;
 }
 
-bool test_killed_during(stage *s) {
-    pack *p = NULL;
-    trip t = {0};
-    bool good = open_good_trip(s, &p, &t, LARGE_TOKENS, LARGE_ROW_BYTES);
-    if (good && is_culprit(s)) {
+static void culprit_sleeps(const stage *s) {
+    if (is_culprit(s)) {
+        stage_step(s, "sleeps instead of an exchange");
+        sleep(STUCK_FOR_S);
+    }
+}
+
+static bool killed_before(stage *s, trip *t) {
+    culprit_dies(s);
+    stage_step(s, "exchange with a dead rank");
+    return fault_ends_in_error(s, t, 1);
+}
+
+static bool killed_during(stage *s, trip *t) {
+    if (is_culprit(s)) {
         s->report->may_die = true;
         signal(SIGALRM, die);
         const struct itimerval soon = {.it_value = {.tv_usec = DIES_AFTER_US}};
         setitimer(ITIMER_REAL, &soon, NULL);
     }
     stage_step(s, "exchanges until a rank dies among them");
-    good = good && fault_ends_in_error(s, &t, RUNS_IN_FLIGHT);
-    trip_close(&t);
-    free(p);
-    return good;
+    return fault_ends_in_error(s, t, RUNS_IN_FLIGHT);
 }
 
-bool test_stuck(stage *s) {
-    pack *p = NULL;
-    trip t = {0};
-    bool good = open_good_trip(s, &p, &t, SMALL_TOKENS, FAULT_ROW_BYTES);
-    if (good && is_culprit(s)) {
-        stage_step(s, "sleeps instead of an exchange");
-        sleep(STUCK_FOR_S);
-    }
+static bool stuck(stage *s, trip *t) {
+    culprit_sleeps(s);
     stage_step(s, "exchange with a rank that does not come");
-    good = good && fault_ends_in_error(s, &t, 1);
-    trip_close(&t);
-    free(p);
-    return good;
+    return fault_ends_in_error(s, t, 1);
 }
 
 /* The error must come from a run: in the wait that never comes it would be too late. */
 static bool flood_ends_in_error(stage *s, trip *t) {
     cpr_error error = {0};
     int64_t accepted = 0;
-    while (accepted < FLOOD && cpr_cuda_exchange_run(t->conversion.exchange, CPR_FORWARD, t->start.rows[0],
-                                                     t->away.rows[0], s->stream, &error) == CPR_OK)
+    while (accepted < FLOOD && fault_run(s, t, &error) == CPR_OK)
         accepted++;
     return (accepted < FLOOD ||
             stage_fail(s, "%d runs with a rank that does not come were accepted", (int)FLOOD)) &&
            report_figure(s->report, "runs until the error", (double)accepted) && fault_ends_in_error(s, t, 1);
 }
 
-bool test_stuck_flood(stage *s) {
-    pack *p = NULL;
-    trip t = {0};
-    bool good = open_good_trip(s, &p, &t, SMALL_TOKENS, FAULT_ROW_BYTES);
-    if (good && is_culprit(s)) {
-        stage_step(s, "sleeps instead of an exchange");
-        sleep(STUCK_FOR_S);
-    }
+static bool stuck_flood(stage *s, trip *t) {
+    culprit_sleeps(s);
     stage_step(s, "a flood of exchanges with a rank that does not come");
-    good = good && (is_culprit(s) ? fault_ends_in_error(s, &t, 1) : flood_ends_in_error(s, &t));
-    trip_close(&t);
-    free(p);
-    return good;
+    return is_culprit(s) ? fault_ends_in_error(s, t, 1) : flood_ends_in_error(s, t);
 }
 
 /* NCCL clears no communicator away that a graph has captured; whoever waits must get the error all the same. */
-bool test_killed_graph(stage *s) {
-    pack *p = NULL;
-    trip t = {0};
+static bool killed_graph(stage *s, trip *t) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t instance = NULL;
-    bool good = open_good_trip(s, &p, &t, SMALL_TOKENS, FAULT_ROW_BYTES) &&
-                CUDA_TRY(s, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
+    bool good = CUDA_TRY(s, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
     if (good) {
-        const bool enqueued = trip_forward(&t);
+        const bool enqueued = trip_forward(t);
         good = CUDA_TRY(s, cudaStreamEndCapture(s->stream, &graph)) && enqueued &&
                CUDA_TRY(s, cudaGraphInstantiate(&instance, graph, 0));
     }
-    if (good && is_culprit(s)) {
-        stage_step(s, "dies before the graph");
-        s->report->may_die = true;
-        die(0);
+    if (good) {
+        culprit_dies(s);
+        stage_step(s, "a graph with a dead rank");
+        good = CUDA_TRY(s, cudaGraphLaunch(instance, s->stream)) && fault_ends_in_error(s, t, 0);
     }
-    usleep(DEAD_FOR_US);
-    stage_step(s, "a graph with a dead rank");
-    good = good && CUDA_TRY(s, cudaGraphLaunch(instance, s->stream)) && fault_ends_in_error(s, &t, 0);
     if (instance)
         cudaGraphExecDestroy(instance);
     if (graph)
         cudaGraphDestroy(graph);
-    trip_close(&t);
-    free(p);
     return good;
+}
+
+/*==============================================================================
+ * MARK: - Tests
+ *============================================================================*/
+
+bool test_killed_before(stage *s) {
+    return play_small(s, killed_before);
+}
+
+bool test_killed_during(stage *s) {
+    return play_large(s, killed_during);
+}
+
+bool test_stuck(stage *s) {
+    return play_small(s, stuck);
+}
+
+bool test_stuck_flood(stage *s) {
+    return play_small(s, stuck_flood);
+}
+
+bool test_killed_graph(stage *s) {
+    return play_small(s, killed_graph);
+}
+
+bool test_direct_killed_before(stage *s) {
+    return play_direct(s, play_small, killed_before);
+}
+
+bool test_direct_killed_during(stage *s) {
+    return play_direct(s, play_large, killed_during);
+}
+
+bool test_direct_stuck(stage *s) {
+    return play_direct(s, play_small, stuck);
+}
+
+bool test_direct_stuck_flood(stage *s) {
+    return play_direct(s, play_small, stuck_flood);
+}
+
+bool test_direct_killed_graph(stage *s) {
+    return play_direct(s, play_small, killed_graph);
 }

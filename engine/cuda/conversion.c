@@ -63,6 +63,9 @@ static cpr_status build_exchange(cpr_cuda_conversion *conversion, cpr_cuda_excha
 
 static cpr_status run_by_route(cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
                                void *target, cudaStream_t stream, cpr_error *error) {
+    if (cpr_cuda_group_usable(conversion->group, error) != CPR_OK) {
+        return error->status;
+    }
     if (digest_of(&conversion->request.on_host) != conversion->built_from) {
         return cpr_fail(error, CPR_CAPTURE_LAYOUT_CHANGE, -1, 0, 0);
     }
@@ -73,8 +76,14 @@ static cpr_status run_by_route(cpr_cuda_conversion *conversion, cpr_direction di
  * MARK: - Without a route
  *============================================================================*/
 
+/* What runs have told since the last look. A timeout that the device has met is one of the group. */
 static cpr_error read_report(cpr_cuda_conversion *conversion) {
-    return cpr_direct_report_read(conversion->report, &conversion->told);
+    const cpr_error told = cpr_direct_report_read(conversion->report, &conversion->told);
+    cpr_error error = told;
+    if (told.status == CPR_TIMEOUT) {
+        (void)cpr_cuda_group_fail(conversion->group, &told, &error);
+    }
+    return error;
 }
 
 static void refuse_target(const cpr_cuda_conversion *conversion, cpr_direct_member *member) {
@@ -106,27 +115,30 @@ static cpr_direct_member member_of(const cpr_cuda_conversion *conversion, cpr_di
     return member;
 }
 
-/* For cpr_cuda_conversion_free. What a graph replays is its owner's to wait for. */
+/* For cpr_cuda_conversion_free and for the next run. What a graph replays is its owner's to wait for. */
 static cudaError_t note_end(const cpr_cuda_conversion *conversion, cudaStream_t stream) {
-    enum cudaStreamCaptureStatus capture;
-    const cudaError_t result = cudaStreamIsCapturing(stream, &capture);
-    return result == cudaSuccess && capture == cudaStreamCaptureStatusNone
-               ? cudaEventRecord(conversion->ended, stream)
-               : result;
+    const cudaError_t result = cudaEventRecord(conversion->ended, stream);
+    return result == cudaSuccess ? cpr_cuda_group_count_run(conversion->group, stream) : result;
 }
 
 static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
                                void *target, cudaStream_t stream, cpr_error *error) {
-    const cpr_direct_member member = member_of(conversion, direction, source, target);
     /* Looked at first, so that what is told is never of this run. */
     const cpr_error earlier = read_report(conversion);
+    bool captured;
+    if (cpr_cuda_group_usable(conversion->group, error) != CPR_OK ||
+        cpr_cuda_group_ask_captured(conversion->group, stream, &captured, error) != CPR_OK ||
+        (!captured && cpr_cuda_group_admit(conversion->group, error) != CPR_OK)) {
+        return error->status;
+    }
+    const cpr_direct_member member = member_of(conversion, direction, source, target);
     /* Windows begin at multiples of 4,096 at every rank. */
     const size_t unit =
         cpr_move_unit_bytes(member.row_bytes, source, (const void *)(uintptr_t)member.target_offset);
     const cpr_range_names *names = &conversion->names[direction == CPR_FORWARD ? CPR_FORWARD : CPR_BACKWARD];
     cpr_cuda_range_begin(conversion->group, names->text[CPR_RANGE_DIRECT]);
     cudaError_t result = cpr_direct_launch(&member, unit, conversion->blocks, stream);
-    if (result == cudaSuccess) {
+    if (result == cudaSuccess && !captured) {
         result = note_end(conversion, stream);
     }
     cpr_cuda_range_end(conversion->group);
@@ -320,23 +332,15 @@ cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *conversion
 cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_direction direction,
                                    const void *source, void *target, cudaStream_t stream, cpr_error *error) {
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
-    if (cpr_cuda_group_usable(conversion->group, outcome) != CPR_OK) {
-        return outcome->status;
-    }
     return conversion->method == CPR_CUDA_DIRECT
                ? run_directly(conversion, direction, source, target, stream, outcome)
                : run_by_route(conversion, direction, source, target, stream, outcome);
 }
 
-/* A timeout that the device has met is one of the group. */
 cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error *error) {
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (conversion->method == CPR_CUDA_DIRECT) {
         *outcome = read_report(conversion);
-        if (outcome->status == CPR_TIMEOUT) {
-            const cpr_error timeout = *outcome;
-            return cpr_cuda_group_fail(conversion->group, &timeout, outcome);
-        }
         if (outcome->status != CPR_OK) {
             return outcome->status;
         }

@@ -8,6 +8,7 @@
 #include "cproute/cproute_cuda.h"
 #include "cuda_double.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 enum {
@@ -17,6 +18,7 @@ enum {
     NOTES = 24,
     PATIENT_MS = 60000,
     SHORT_MS = 200,
+    FLOOD = 5000, /* many more launches than CUDA takes before it blocks */
     MOST_CHANNELS = 16
 };
 
@@ -406,6 +408,39 @@ static void a_rank_that_does_not_come(void **state) {
     assert_true(ranks[0].aborted);
 }
 
+static atomic_bool flooded;
+
+/* Runs until one is refused, and one more; the board of who does not come is written to meanwhile. */
+static void floods(rank *r) {
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    cpr_error error = {CPR_OK, -1, 0, 0};
+    if (r->number == r->odd) {
+        while (!atomic_load(&flooded))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        cpr_cuda_conversion_free(conversion);
+        return;
+    }
+    for (int64_t run = 0; run < FLOOD && error.status == CPR_OK; run++)
+        (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+    note(r, error);
+    (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+    note(r, error);
+    cpr_cuda_conversion_free(conversion);
+    atomic_store(&flooded, true);
+}
+
+static void a_flood_to_a_rank_that_does_not_come(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    rank like = plain_rank(floods);
+    like.odd = 1;
+    like.timeout_ms = SHORT_MS;
+    perform(&like, 2, true, ranks);
+    assert_int_equal(ranks[0].notes[0].status, CPR_TIMEOUT);
+    assert_int_equal(ranks[0].notes[1].status, CPR_TIMEOUT);
+    assert_true(ranks[0].aborted);
+}
+
 /* Requests that are wrong, or not the same on all ranks. */
 static void wrong_requests(rank *r) {
     const cpr_cuda_conversion_request right = r->request;
@@ -619,6 +654,7 @@ int main(void) {
         cmocka_unit_test(who_differs_is_told_to_all),
         cmocka_unit_test(errors_are_told_by_the_next_run),
         cmocka_unit_test(a_rank_that_does_not_come),
+        cmocka_unit_test(a_flood_to_a_rank_that_does_not_come),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(conversions_are_counted),
         cmocka_unit_test(windows_are_kept),
