@@ -32,7 +32,7 @@ EXIT_GOOD, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
 RANK_IS_WRONG = 3  # a rank's exit code: it ran to its end, and rows were wrong
 POLL_SECONDS, GRACE_SECONDS, RANKS_SECONDS, PROGRAM_SECONDS, PROBE_SECONDS = 0.05, 15, 400, 400, 120
 WIDTH_ON_CPU = 16
-FEW = {"warm_up": 1, "batches": 1, "runs": 2}  # where times mean nothing
+FEW = {"warm_up": 1, "batches": 1, "runs": 2}  # where times do not count
 
 PROBE = """
 import torch
@@ -189,7 +189,7 @@ def compare(options):
     gpus = 0 if options.cpu else gpu_count()
     ranks = Ranks(options, gpus)
     look_at_torch(gpus if ranks.launched is not None else min(gpus, ranks.all))
-    plan = {**json.loads(answer_of_program("--packs", str(ranks.all))), "device": ranks.device}
+    plan = {**json.loads(answer_of_program("--packs", str(ranks.all))), "device": ranks.device, "counts": ranks.device == "cuda" and not ranks.shares_gpus}
     if ranks.shares_gpus:
         plan.update(FEW)
     if options.cpu:
@@ -199,7 +199,7 @@ def compare(options):
         commit = commit_of(source)
         torch, failed = run_torch(ranks, source, plan, folder)
         ours, lines = {}, []
-        if not failed and ranks.device == "cuda" and not ranks.shares_gpus:
+        if not failed and plan["counts"]:
             ours, lines, failed = run_ours(ranks, folder)
     about = {name: ours.get(name) for name in ("nccl", "driver", "devices")}
     return ranks, {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "command": command_line(options), "commit": commit,

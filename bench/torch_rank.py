@@ -3,10 +3,10 @@
 
     bench/torch_rank.py SOURCE PLAN RESULTS
 
-RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank this is; PLAN is what `cproute_gpu_tests --packs` tells, and "device":
-cuda, over NCCL; or cpu, over gloo, where nothing is timed. Every pack is judged both ways before it is timed, on all sets of buffers: whoever
-holds a token by the definition of the layout has its bytes. What is wrong is not timed. Rank 0 writes RESULTS. Exit code 3: some is wrong; 2:
-SOURCE has no such conversion.
+RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank this is. PLAN is what `cproute_gpu_tests --packs` tells, with "device":
+cuda, over NCCL, or cpu, over gloo, where nothing is timed; and "counts": whether times mean anything. Every pack is judged both ways before it
+is timed, on all sets of buffers: whoever holds a token by the definition of the layout has its bytes. What is wrong is not timed. Rank 0 writes
+RESULTS. Exit code 3: some is wrong; 2: SOURCE has no such conversion.
 """
 import datetime
 import importlib
@@ -142,7 +142,9 @@ class Rank:
         conversions = upstream.conversions(cu, self.group, self.device)
         sides = {layout: self.buffers(cu, layout) for layout in WAYS[0]}
         wrong = self.wrong_bytes(conversions, sides)
-        times = self.timed(conversions, sides) if self.is_gpu and not any(wrong) else [0.0, 0.0]
+        times = self.timed(conversions, sides) if self.is_gpu and not any(wrong) else None
+        if not times or not self.plan["counts"]:
+            times = [0.0, 0.0]
         rows = cu[-1] // self.ranks
         size = 2 * rows * self.plan["width"]
         return [{"what": "torch", "type": str(self.dtype).rpartition(".")[2], "from": source, "to": target, "bytes": size, "rows": rows,

@@ -167,7 +167,7 @@ class Comparison(unittest.TestCase):
         self.assertEqual(results["command"], "bench/compare_torch.py --source SOURCE")
         self.assertEqual({line["what"] for line in results["lines"]}, {"torch", "direct", "conversion"})
         plan, environment = self.asked(1)
-        self.assertEqual(plan, {**PLAN, "device": "cuda"})
+        self.assertEqual(plan, {**PLAN, "device": "cuda", "counts": True})
         self.assertEqual([environment[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NCCL_NVLS_ENABLE")], ["1", "2", "1", "0"])
         self.assertIn("--measure --only nccl/measure_conversion --ranks 2 --json", self.text("program.asked"))
 
@@ -196,7 +196,7 @@ class Comparison(unittest.TestCase):
         self.assertNotIn("250", output)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "program.asked")))
         plans, environments = zip(self.asked(0), self.asked(1))
-        self.assertEqual(plans[0]["runs"], compare_torch.FEW["runs"])
+        self.assertEqual((plans[0]["runs"], plans[0]["counts"]), (compare_torch.FEW["runs"], False))
         self.assertNotEqual(*[environment["NCCL_HOSTID"] for environment in environments])
 
     def test_under_a_launcher(self):
