@@ -12,9 +12,11 @@ are judged by the definition of the layouts before they are timed, PyTorch's by 
 Needs build/gpu/cproute_gpu_tests, and torch in the Python that runs this. Exit code 1: something is wrong or failed, 2: something is missing.
 """
 import argparse
+import ctypes
 import datetime
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -120,6 +122,12 @@ def look_at_source(source, given):
         raise Missing(f"{given} lacks {EXCHANGE}")
 
 
+def end_with_parent():
+    """Nobody outlives this process, whatever it dies of."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 def watch(processes):
     """Their exit codes. Once one has failed, the others, which wait for it, have some seconds left."""
     until = time.monotonic() + RANKS_SECONDS
@@ -140,8 +148,8 @@ def run_torch(ranks, source, plan, folder):
     plan_file, results_file = os.path.join(folder, "plan.json"), os.path.join(folder, "torch.json")
     with open(plan_file, "w") as file:
         json.dump(plan, file)
-    codes = watch([subprocess.Popen([sys.executable, RANK, source, plan_file, results_file], env=environment(more), stdin=subprocess.DEVNULL)
-                   for more in ranks.here])
+    codes = watch([subprocess.Popen([sys.executable, RANK, source, plan_file, results_file], env=environment(more), stdin=subprocess.DEVNULL,
+                                    preexec_fn=end_with_parent) for more in ranks.here])
     if EXIT_USAGE in codes:
         sys.exit(EXIT_USAGE)  # rank 0 said why
     bad = sorted({code for code in codes if code not in (EXIT_GOOD, RANK_IS_WRONG)})
@@ -202,8 +210,9 @@ def compare(options):
         if not failed and plan["counts"]:
             ours, lines, failed = run_ours(ranks, folder)
     about = {name: ours.get(name) for name in ("nccl", "driver", "devices")}
-    return ranks, {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "command": command_line(options), "commit": commit,
-                   "ranks": ranks.all, "device": ranks.device, "shares_gpus": ranks.shares_gpus, "batches": plan["batches"], "runs": plan["runs"], **about, **torch,
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    return ranks, {"date": date, "command": command_line(options), "commit": commit, "ranks": ranks.all, "device": ranks.device,
+                   "shares_gpus": ranks.shares_gpus, "batches": plan["batches"], "runs": plan["runs"], **about, **torch,
                    "lines": torch["lines"] + lines, "wrong": sum(line["wrong"] for line in torch["lines"] + lines), "failed": failed}
 
 

@@ -104,7 +104,7 @@ def run(source, torch, cproute, json_file):
     except megatron.Unavailable as reason:
         missing(reason)
     upstream, read = builder_of(form, megatron)
-    print(f"{form.generation}, torch {torch.__version__}\n")
+    print(f"Megatron-LM {(commit_of(source) or 'of a folder')[:11]}, {form.generation}, torch {torch.__version__}\n")
     titles = ["P", "sequences", "tokens", "upstream, us", "Python, us", "from the cache, us", "C, int64 rows, us", "C, runs, us",
               "C, runs with malloc, us"]
     print("| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles), flush=True)
@@ -137,7 +137,6 @@ def main():
     torch.set_num_threads(1)
     try:
         with checkout(options.source, options.commit) as source:
-            print(f"Megatron-LM {(commit_of(source) or 'of a folder')[:11]}", end=", ")
             run(source, torch, cproute, options.json)
     except Missing as what:
         missing(what)
