@@ -108,8 +108,8 @@ instructions: ## how many instructions builds take, beside the record of bench/i
 	@$(call build,release,counted_builds)
 	@$(PYTHON) ci/instructions.py
 
-gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes
-	@$(PYTHON) ci/gpu.py
+gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes. SOURCE=, COMMIT=: PyTorch's conversion beside it
+	@$(PYTHON) ci/gpu.py $(if $(SOURCE),--source "$(SOURCE)") $(if $(COMMIT),--commit "$(COMMIT)")
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.
 build = for tool in cmake ninja; do \

@@ -10,18 +10,16 @@ packs for all, rank P/2, medians of processor time. Routes are compared before t
 missing.
 """
 import argparse
-import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from upstream_source import ROOT, Missing, checkout, commit_of, load
+
 BUILD = os.path.join(ROOT, "build", "bench")
-ADAPTERS = os.path.join(ROOT, "tools", "adapters")
 
 # (P, sequences, tokens), equal sequences. The first three are what was promised for: runs 1,000 and int64 rows 100 times faster.
 PACKS = [(4, 16, 98304), (4, 4096, 98304), (64, 4096, 524288), (2, 8, 2048), (8, 32, 131072), (8, 64, 131072), (32, 128, 524288)]
@@ -31,17 +29,6 @@ ROUNDS = 5
 def missing(what):
     print(f"compare_upstream.py: {what}", file=sys.stderr)
     sys.exit(2)
-
-
-def load(name):
-    """An adapter. They may import each other, and one has the name of the package that it imports: that stays free."""
-    spec = importlib.util.spec_from_file_location(f"adapter_{name}", os.path.join(ADAPTERS, f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, ADAPTERS)
-    spec.loader.exec_module(module)
-    sys.path.remove(ADAPTERS)
-    sys.modules.pop("megatron", None)
-    return module
 
 
 def builder_of(form, megatron):
@@ -112,9 +99,12 @@ def print_line(result):
 
 def run(source, torch, cproute, json_file):
     megatron = load("megatron")
-    form = megatron.form_of(torch, megatron.import_routes(source))
+    try:
+        form = megatron.form_of(torch, megatron.import_routes(source))
+    except megatron.Unavailable as reason:
+        missing(reason)
     upstream, read = builder_of(form, megatron)
-    print(f"{form.generation}, torch {torch.__version__}\n")
+    print(f"Megatron-LM {(commit_of(source) or 'of a folder')[:11]}, {form.generation}, torch {torch.__version__}\n")
     titles = ["P", "sequences", "tokens", "upstream, us", "Python, us", "from the cache, us", "C, int64 rows, us", "C, runs, us",
               "C, runs with malloc, us"]
     print("| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles), flush=True)
@@ -145,17 +135,11 @@ def main():
     except ImportError as failure:
         missing(f"{failure}; PYTHON= chooses who runs this")
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        source = os.path.abspath(options.source)
-        if options.commit:
-            clone = load("upstream").Clone(source)
-            commit = clone.commit(options.commit)
-            if not commit:
-                missing(f"{options.source} has no commit {options.commit}")
-            clone.extract(commit, folder)
-            print(f"Megatron-LM {commit[:10]}", end=", ")
-            source = folder
-        run(source, torch, cproute, options.json)
+    try:
+        with checkout(options.source, options.commit) as source:
+            run(source, torch, cproute, options.json)
+    except Missing as what:
+        missing(what)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 
     ci/gpu.py [--quick] [--no-sanitizers] [--no-docs]    all of it, or less
     ci/gpu.py --only NAMES [...]                         only tests whose names begin so, with commas; writes no page
+    ci/gpu.py --source DIR [--commit COMMIT] [...]       Megatron-LM's conversion in PyTorch beside ours, too: bench/compare_torch.py
     ci/gpu.py --docs                                     only writes docs/gpu.md from docs/gpu/
 
-Needs CUDA, NCCL, CMake and python3, nothing else. Any number of GPUs will do: with one, real NCCL ranks share it, and what two would be
+Needs CUDA, NCCL, CMake and python3, nothing else, and torch where --source is given. Any number of GPUs will do: with one, real NCCL ranks share it, and what two would be
 needed for is not measured; with none, everything is built and every test is skipped. Ends in a verdict. Exit code 0: all good,
 1: something failed, 2: wrong usage, or no compiler.
 """
@@ -24,6 +25,7 @@ import gpu_report
 import tree
 
 PROGRAM = os.path.join(tree.BUILD, "gpu", "cproute_gpu_tests")
+BESIDE_PYTORCH = tree.path("bench", "compare_torch.py")
 RESULTS = os.path.join(tree.BUILD, "gpu", "results")
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -32,7 +34,7 @@ SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths
 # Racecheck takes a hundred times as long as the others.
 RACECHECKED = "simulated/control,simulated/laws,simulated/layouts,simulated/adjoint,simulated/graph,simulated/direct_refill"
 # A run of the tests has limits of its own for each test; these are for what they did not think of.
-RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS = 900, 300, 600
+RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS, PYTORCH_SECONDS = 900, 300, 600, 900
 
 Run = collections.namedtuple("Run", "name options")
 
@@ -162,18 +164,54 @@ def sanitize_all(only):
     return outcomes
 
 
-def verdict(runs, sanitized):
-    failed = sum(run["failed"] for run in runs) + sum(outcome == "failed" for outcome in sanitized.values())
+def beside_pytorch(source, commit, gpus):
+    """What bench/compare_torch.py found, or None if nobody asked. First of all, so that what is missing is told before minutes have passed."""
+    if not source:
+        say("# PyTorch's conversion is left out: SOURCE=path/to/Megatron-LM has it judged and measured, too")
+        return None
+    if not gpus:
+        say("# PyTorch's conversion is left out: there is no GPU")
+        return None
+    path = os.path.join(RESULTS, "torch.json")
+    if os.path.exists(path):
+        os.remove(path)
+    command = [sys.executable, BESIDE_PYTORCH, "--source", source, "--json", path]
+    command += ["--commit", commit] if commit else []
+    command += ["--oversubscribe", "2"] if gpus == 1 else ["--ranks", str(gpus)]
+    say(f"# {' '.join([tree.relative(BESIDE_PYTORCH), *command[2:]])}")
+    try:
+        code = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, timeout=PYTORCH_SECONDS).returncode
+    except subprocess.TimeoutExpired:
+        code = f"over {PYTORCH_SECONDS} s"
+    if code == tree.EXIT_USAGE:
+        raise tree.WrongUse("PyTorch's conversion cannot be run, as was just said; without SOURCE= it is left out")
+    try:
+        with open(path) as file:
+            results = json.load(file)
+    except (OSError, ValueError):
+        return {**gpu_report.NO_PYTORCH, "failed": [f"PyTorch's conversion has no results: exit code {code}"]}
+    if code != (tree.EXIT_FINDINGS if results["failed"] or results["wrong"] else tree.EXIT_CLEAN):
+        results["failed"].append(f"exit code {code}")
+    return results
+
+
+def verdict(runs, sanitized, torch=None):
+    torch = torch or gpu_report.NO_PYTORCH
+    failed = sum(run["failed"] for run in runs) + sum(outcome == "failed" for outcome in sanitized.values()) + len(torch["failed"])
     passed = sum(run["passed"] for run in runs) + sum(outcome == "passed" for outcome in sanitized.values())
     skipped = sum(run["skipped"] for run in runs) + sum(outcome == "skipped" for outcome in sanitized.values())
-    wrong = sum(run["wrong"] for run in runs)
+    wrong = sum(run["wrong"] for run in runs) + torch["wrong"]
+    for sentence in torch["failed"]:
+        say(f"# failed: beside PyTorch: {sentence}")
+    if torch["wrong"]:
+        say(f"# wrong beside PyTorch: {torch['wrong']} bytes")
     for run in runs:
         for job in run["jobs"]:
             if job["outcome"] == "failed":
                 say(f"# failed: {run['name']}: {job['name']}: {job['details'].splitlines()[0] if job['details'] else ''}")
         if run.get("broken"):
             say(f"# failed: {run['name']}: {run['broken']}")
-    for goal in gpu_report.goals(runs):
+    for goal in gpu_report.goals(runs, torch):
         say(f"# {goal}")
     say(f"# wrong bytes: {wrong}")
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
@@ -185,7 +223,8 @@ def arguments():
     parser = argparse.ArgumentParser(add_help=False)
     for name in ("--quick", "--no-sanitizers", "--no-docs", "--docs", "--help", "-h"):
         parser.add_argument(name, action="store_true")
-    parser.add_argument("--only")
+    for name in ("--only", "--source", "--commit"):
+        parser.add_argument(name)
     parser.error = lambda message: (_ for _ in ()).throw(tree.WrongUse(message))
     return parser.parse_args()
 
@@ -205,15 +244,16 @@ def run():
     gpus, reason = gpu_count()
     if not gpus:
         say(f"# no GPU: {reason}")
+    torch = beside_pytorch(chosen.source, chosen.commit, gpus)
     runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick, chosen.only))]
     sanitized = sanitize_all(chosen.only) if gpus and not chosen.no_sanitizers else {}
     seconds = time.monotonic() - begun
     if gpus and not chosen.no_docs and not chosen.only:
-        gpu_report.keep(runs, sanitized, seconds)
+        gpu_report.keep(runs, sanitized, seconds, torch)
         gpu_report.write()
         say(f"# {tree.relative(gpu_report.PAGE)} is written")
     say(f"# {tree.commit()}, {seconds:.0f} s")
-    return verdict(runs, sanitized)
+    return verdict(runs, sanitized, torch)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,18 @@ is right, and of what happens to lost ranks, and says nothing about speed.
 """
 
 
-def keep(runs, sanitized, seconds):
+# The results of bench/compare_torch.py where it had none.
+NO_PYTORCH = {"date": None, "command": "bench/compare_torch.py", "commit": None, "ranks": 0, "device": "cuda", "shares_gpus": False,
+              "lines": [], "wrong": 0, "failed": []}
+
+
+def keep(runs, sanitized, seconds, torch=None):
     first = runs[0]
     gpus = first["devices"]
     name = re.sub(r"[^a-z0-9]+", "-", f"{len(gpus)}x {gpus[0]}".lower()).strip("-")
     os.makedirs(FOLDER, exist_ok=True)
     results = {"date": first["date"], "commit": tree.commit(), "devices": gpus, "driver": first["driver"], "nccl": first["nccl"],
-               "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized,
+               "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized, "torch": torch,
                "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "jobs", "passed", "failed",
                                                         "skipped", "wrong", "broken")} for run in runs]}
     with open(os.path.join(FOLDER, name + ".json"), "w") as file:
@@ -175,10 +180,10 @@ def layer(results):
                "\nConversions by one kernel were not measured: these GPUs cannot write to each other's memory.\n"))
 
 
-MOST_OF_BARE, FROM_TOKENS, LEAST_OF_COPY = 1.25, 16384, 0.85
+MOST_OF_BARE, FROM_TOKENS, LEAST_OF_COPY, LEAST_OF_PYTORCH = 1.25, 16384, 0.85, 2.0
 
 
-def goals(runs):
+def goals(runs, torch=None):
     """Sentences: what was to be reached, whether it was, and the worst figure. Nothing for what was not measured."""
     told = []
     ratios = [(lines["conversion", source]["time"] / lines["all-to-all", "zigzag"]["time"], shape)
@@ -187,11 +192,16 @@ def goals(runs):
     shares = [(lines[kernel]["busbw"] / lines["copy", "zigzag"]["busbw"], shape)
               for shape, lines in lines_by_shape({"runs": runs}, ("pack", "scatter", "copy")).items()
               for kernel in (("pack", "contiguous"), ("scatter", "zigzag")) if kernel in lines]
+    beside = lines_by_shape({"runs": [{"jobs": [torch]}] if torch and is_timed(torch) else []}, ("torch", "direct"))
+    faster = [(theirs / ours, shape) for shape, lines in beside.items()
+              for theirs, ours in zip(times_of(lines, "torch"), times_of(lines, "direct"))]
     for what, worst, reached in (
             (f"conversion at most {MOST_OF_BARE} x the bare all-to-all from {FROM_TOKENS:,} tokens on", max(ratios, default=None),
              lambda value: value <= MOST_OF_BARE),
             (f"pack and scatter at least {LEAST_OF_COPY} x the device-to-device copy", min(shares, default=None),
-             lambda value: value >= LEAST_OF_COPY)):
+             lambda value: value >= LEAST_OF_COPY),
+            (f"without a route at least {LEAST_OF_PYTORCH:g} x as fast as PyTorch with upstream's cached route", min(faster, default=None),
+             lambda value: value >= LEAST_OF_PYTORCH)):
         if worst:
             value, (ranks, tokens, sequences) = worst
             told.append(f"{'reached' if reached(value) else 'not reached'}: {what}: {value:.2f} x at worst (P = {ranks}, {tokens:,} tokens, "
@@ -208,11 +218,9 @@ def without_a_route(results):
         there, back, bare = (lines[key]["time"] for key in (("direct", "zigzag"), ("direct", "contiguous"), ("all-to-all", "zigzag")))
         rows.append([ranks, f"{tokens:,}", sequences, f"{there:.0f}", f"{back:.0f}", f"{bare:.0f}", f"{there / bare:.2f}",
                      f"{back / bare:.2f}", f"{lines['direct', 'zigzag']['busbw']:.0f}", f"{lines['direct', 'contiguous']['busbw']:.0f}"])
-    text = ("Between GPUs: not measured on this machine: it takes two GPUs that can write to each other's memory. Neither is PyTorch's conversion "
-            "with upstream's cached route.\n")
+    text = "Between GPUs: not measured on this machine: it takes two GPUs that can write to each other's memory.\n"
     if rows:
-        text = ("Microseconds, as above, of the one kernel that is all of it; GB/s across the link in each direction. PyTorch's conversion with "
-                "upstream's cached route was not measured beside it.\n\n"
+        text = ("Microseconds, as above, of the one kernel that is all of it; GB/s across the link in each direction.\n\n"
                 + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "bare all-to-all", "ratio", "ratio back",
                          "GB/s", "GB/s back"], rows))
     shapes = lines_by_shape(results, ("direct, one device", "copy, one device"))
@@ -235,6 +243,57 @@ def without_a_route(results):
     return text
 
 
+def times_of(lines, what):
+    """There and back, where it was measured."""
+    return [lines[what, source]["time"] for source in ("zigzag", "contiguous") if (what, source) in lines]
+
+
+def beside_pytorch(torch):
+    """What bench/compare_torch.py found: its results, or None."""
+    if not torch:
+        return "Not measured on this machine: `make gpu SOURCE=path/to/Megatron-LM` does, with torch in its Python.\n"
+    bad = [f"- **wrong**: {line['wrong']:,} bytes of {line['what']}, {line['from']} → {line['to']}, P = {line['cp']}, "
+           f"{line['rows'] * line['cp']:,} tokens, S = {line['sequences']}\n" for line in torch["lines"] if line["wrong"]]
+    bad += [f"- **failed**: {sentence}\n" for sentence in torch["failed"]]
+    text = beside_pytorch_judged(torch) if not is_timed(torch) else beside_pytorch_timed(torch)
+    return text + ("\n" if bad else "") + "".join(bad)
+
+
+def is_timed(torch):
+    return torch["device"] == "cuda" and not torch["shares_gpus"]
+
+
+def what_ran(torch):
+    return (f"{torch['date']}, `{torch['command']}`: Megatron-LM {(torch['commit'] or 'of a folder')[:11]}, {torch.get('generation')}, with the route "
+            f"that it built ahead; torch {torch.get('torch')}, its NCCL {torch.get('torch_nccl')}, ours {torch.get('nccl')}.")
+
+
+def beside_pytorch_judged(torch):
+    judged = [line for line in torch["lines"] if line["what"] == "torch"]
+    right = sum(not line["wrong"] for line in judged)
+    where = "share a GPU" if torch["device"] == "cuda" else "have none"
+    return (f"Not measured: it takes two GPUs. Judged on {torch['ranks']} ranks that {where}: {right} of {len(judged)} conversions of PyTorch's are "
+            f"right, byte for byte. {what_ran(torch)}\n")
+
+
+def beside_pytorch_timed(torch):
+    rows = []
+    for (ranks, tokens, sequences), lines in sorted(lines_by_shape({"runs": [{"jobs": [torch]}]}, ("torch", "direct", "conversion")).items()):
+        theirs = times_of(lines, "torch")
+        cells = [f"{time:.0f}" for time in theirs] or ["-"] * 2
+        for what in ("direct", "conversion"):
+            ours = times_of(lines, what)
+            faster = [f"{slow / fast:.2f}" for slow, fast in zip(theirs, ours)]
+            cells += ([f"{time:.0f}" for time in ours] or ["-"] * 2) + (faster or ["-"] * 2)
+        rows.append([ranks, f"{tokens:,}", sequences, *cells])
+    if not rows:
+        return f"Nothing was timed. {what_ran(torch)}\n"
+    return (f"Zigzag → contiguous, and back: microseconds of the slowest rank, median of {torch['batches']} batches of {torch['runs']}; rows of 4,096 "
+            "bf16; and how many times as fast as PyTorch. All are judged before they are timed. Upstream runs without gradients and without ranges of NVTX. "
+            + what_ran(torch) + "\n\n" + table(["P", "tokens", "S", "PyTorch", "back", "without a route", "back", "times as fast", "back", "with a route", "back", "times as fast",
+                     "back"], rows))
+
+
 def lost_ranks(results):
     rows = [[job["name"].split("/")[1], described(run), f"{job['figures']['seconds until the error']:.2f} s"]
             for lost in ("killed_before", "killed_during", "stuck", "stuck_flood", "killed_graph")
@@ -254,9 +313,10 @@ def section(results):
     text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"])
     text += "```\n\n### Tests\n\n" + tests(results)
     text += "\n### Synchronisations\n\n" + synchronisations(results)
-    text += "\n### To be reached\n\n" + ("".join(f"- {goal}\n" for goal in goals(results["runs"])) or "Not measured on this machine.\n")
+    text += "\n### To be reached\n\n" + ("".join(f"- {goal}\n" for goal in goals(results["runs"], results.get("torch"))) or "Not measured on this machine.\n")
     text += "\n### Conversions\n\n" + conversions(results)
     text += "\n### Without a route\n\n" + without_a_route(results)
+    text += "\n### Beside PyTorch\n\n" + beside_pytorch(results.get("torch"))
     text += "\n### Kernels alone\n\n" + kernels(results)
     text += "\n### A layer between conversions\n\n" + layer(results)
     return text + "\n### Lost ranks\n\n" + lost_ranks(results)

@@ -114,13 +114,65 @@ class Results(unittest.TestCase):
         self.assertEqual(self.verdict([a_run([], wrong=3)], {})[0], tree.EXIT_FINDINGS)
 
 
+def beside_pytorch(lines, **more):
+    return {"date": "2026-01-02", "command": "bench/compare_torch.py --source SOURCE", "commit": "0123456789abcdef", "generation": "some", "ranks": 2,
+            "device": "cuda", "shares_gpus": False, "batches": 9, "runs": 20, "torch": "9.9", "torch_nccl": "2.27.5", "nccl": "2.28.9", "lines": lines,
+            "wrong": sum(line["wrong"] for line in lines), "failed": [], **more}
+
+
+class BesidePyTorch(unittest.TestCase):
+    def run_by(self, script, source="somewhere", gpus=2, commit=None):
+        """As if the comparison were a script; what it was asked for ends in its folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "compare.py")
+            with open(program, "w") as file:
+                file.write(f"import json, sys\nasked = sys.argv[1:]\nresults = asked[asked.index('--json') + 1]\n{script}\n")
+            kept = gpu.BESIDE_PYTORCH, gpu.RESULTS
+            gpu.BESIDE_PYTORCH, gpu.RESULTS = program, folder
+            try:
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    return gpu.beside_pytorch(source, commit, gpus), said.getvalue()
+            finally:
+                gpu.BESIDE_PYTORCH, gpu.RESULTS = kept
+
+    TELL = "json.dump(dict(failed=[], wrong=0, lines=[], asked=asked), open(results, 'w'))"
+
+    def test_left_out_and_said(self):
+        results, said = self.run_by("sys.exit(9)", source=None)
+        self.assertIsNone(results)
+        self.assertIn("left out: SOURCE=", said)
+        self.assertIsNone(self.run_by("sys.exit(9)", gpus=0)[0])
+
+    def test_what_is_asked_for(self):
+        asked = self.run_by(self.TELL, commit="dev")[0]["asked"]
+        self.assertEqual([asked[:2], asked[4:]], [["--source", "somewhere"], ["--commit", "dev", "--ranks", "2"]])
+        self.assertEqual(self.run_by(self.TELL, gpus=1)[0]["asked"][4:], ["--oversubscribe", "2"])
+
+    def test_failures(self):
+        self.assertEqual(len(self.run_by("sys.exit(1)")[0]["failed"]), 1)
+        self.assertEqual(len(self.run_by(self.TELL + "; sys.exit(1)")[0]["failed"]), 1)
+        with self.assertRaisesRegex(tree.WrongUse, "without SOURCE= it is left out"):
+            self.run_by("sys.exit(2)")
+
+    def test_verdict(self):
+        good = a_run([a_job("nccl/a")], passed=1)
+        slow, fast = [a_line("torch", "zigzag", 100.0), a_line("direct", "zigzag", 51.0)], [a_line("torch", "zigzag", 100.0), a_line("direct", "zigzag", 50.0)]
+        for torch, code, said in ((beside_pytorch(slow), tree.EXIT_CLEAN, "not reached: without a route at least 2 x as fast as PyTorch"),
+                                  (beside_pytorch(fast), tree.EXIT_CLEAN, "# reached: without a route"),
+                                  (beside_pytorch([{**slow[0], "wrong": 4}]), tree.EXIT_FINDINGS, "wrong bytes: 4"),
+                                  (beside_pytorch([], failed=["why"]), tree.EXIT_FINDINGS, "beside PyTorch: why")):
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                self.assertEqual(gpu.verdict([good], {}, torch), code)
+            self.assertIn(said, output.getvalue())
+
+
 class Page(unittest.TestCase):
-    def page_of(self, runs):
+    def page_of(self, runs, torch=None):
         with tempfile.TemporaryDirectory() as folder:
             kept = gpu_report.FOLDER, gpu_report.PAGE
             gpu_report.FOLDER, gpu_report.PAGE = os.path.join(folder, "gpu"), os.path.join(folder, "gpu.md")
             try:
-                gpu_report.keep(runs, {"memcheck": "passed"}, 300)
+                gpu_report.keep(runs, {"memcheck": "passed"}, 300, torch)
                 gpu_report.write()
                 with open(gpu_report.PAGE) as file:
                     return file.read()
@@ -158,6 +210,26 @@ class Page(unittest.TestCase):
         run = a_run([a_job("nccl/measure_kernels", lines=kernels)], passed=1)
         self.assertEqual(gpu_report.goals([run])[0].partition(":")[0], "not reached")
         self.assertIn("0.84 x at worst", gpu_report.goals([run])[0])
+
+    def test_beside_pytorch(self):
+        run = a_run([a_job("simulated/layouts")], passed=1)
+        self.assertIn("### Beside PyTorch\n\nNot measured on this machine: `make gpu SOURCE=", self.page_of([run]))
+        lines = [a_line(what, source, time) for what, source, time in (
+            ("torch", "zigzag", 300.0), ("torch", "contiguous", 200.0), ("direct", "zigzag", 100.0), ("direct", "contiguous", 80.0),
+            ("conversion", "zigzag", 150.0), ("conversion", "contiguous", 160.0))]
+        page = self.page_of([run], beside_pytorch(lines))
+        self.assertIn("| 2 | 8,192 | 8 | 300 | 200 | 100 | 80 | 3.00 | 2.50 | 150 | 160 | 2.00 | 1.25 |", page)
+        self.assertIn("median of 9 batches of 20", page)
+        self.assertIn("Megatron-LM 0123456789a, some,", page)
+        self.assertIn("torch 9.9, its NCCL 2.27.5, ours 2.28.9", page)
+        self.assertIn("- reached: without a route at least 2 x as fast as PyTorch with upstream's cached route: 2.50 x at worst (P = 2, 8,192 tokens", page)
+        self.assertIn("| 2 | 8,192 | 8 | 300 | 200 | - | - | - | - | 150 | 160 | 2.00 | 1.25 |", self.page_of([run], beside_pytorch(lines[:2] + lines[4:])))
+        self.assertIn("Nothing was timed.", self.page_of([run], {**gpu_report.NO_PYTORCH, "failed": ["why"]}))
+        shared = self.page_of([run], beside_pytorch(lines, shares_gpus=True))
+        self.assertIn("Not measured: it takes two GPUs. Judged on 2 ranks that share a GPU: 2 of 2 conversions", shared)
+        self.assertNotIn("as fast as PyTorch", shared)
+        broken = self.page_of([run], beside_pytorch([{**lines[0], "time": 0, "wrong": 6}], failed=["why"]))
+        self.assertIn("- **wrong**: 6 bytes of torch, zigzag → x, P = 2, 8,192 tokens, S = 8\n- **failed**: why", broken)
 
     def test_not_measured_is_said(self):
         page = self.page_of([a_run([a_job("simulated/layouts"), a_job("nccl/stuck", "skipped")], gpus=1)])

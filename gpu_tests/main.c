@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cproute_gpu_tests: `--help` tells how it is used. This process forks, watches and tells; it never starts CUDA itself. */
 #include "kit/isolate.h"
+#include "measured.h"
 #include "table.h"
 
 #include <stdio.h>
@@ -207,6 +208,11 @@ int main(int count, char **arguments) {
         return exit_code;
     if (o.list) {
         list_jobs(&o);
+        return EXIT_GOOD;
+    }
+    if (o.packs) {
+        static pack p; /* large */
+        measured_tell(stdout, o.packs, &p);
         return EXIT_GOOD;
     }
     board *b = shared_memory(sizeof *b);

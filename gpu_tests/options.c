@@ -20,6 +20,7 @@ static const char USAGE[] =
     "  --only A,B         tests whose names begin so\n"
     "  --list             names of the tests\n"
     "  --gpus             how many there are; for none, why\n"
+    "  --packs N          what --measure converts on N ranks, and how it is timed, as JSON\n"
     "  --cases N          drawn cases of a test (default 300)\n"
     "  --seed N           that they are drawn from (default 1)\n"
     "  --quick            a small part of every test\n"
@@ -55,7 +56,7 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
     } const numbers[] = {
         {"--ranks", &o->ranks, 1, 64},          {"--oversubscribe", &o->oversubscribe, 1, 64},
         {"--timeout", &o->timeout_s, 1, 86400}, {"--cases", &o->cases, 1, 1000000},
-        {"--seed", &seed, 0, INT64_MAX},
+        {"--seed", &seed, 0, INT64_MAX},        {"--packs", &o->packs, 1, 64},
     };
     struct {
         const char *name;

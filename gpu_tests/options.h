@@ -10,6 +10,7 @@ typedef struct options {
     int64_t ranks;         /* 0: one for each GPU */
     int64_t oversubscribe; /* so many real ranks that share the GPUs there are; 0: no sharing */
     bool one_host;         /* those reach each other's memory, instead of seeming to be far apart */
+    int64_t packs;         /* what is measured on so many ranks is told, and no more; 0: it is not */
     int64_t timeout_s;     /* of one test; 0: each its own */
     int64_t cases;         /* drawn cases of one test */
     uint64_t seed;

@@ -4,6 +4,7 @@
  * over its batches, of the slowest rank. Each batch goes round several sets of buffers, so that a cache of the device holds little
  * of what comes next.
  */
+#include "measured.h"
 #include "tests.h"
 #include "trip.h"
 
@@ -12,18 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WIDTH = 4096,
-    ELEMENT_BYTES = 2,
-    ROW_BYTES = WIDTH * ELEMENT_BYTES,
-    BATCHES = 9,
-    RUNS = 20,
-    WARM_UP = 5,
-    SETS = 4
-};
-
-static const int64_t token_counts[] = {256, 8192, 16384, 65536};
-static const int64_t sequence_counts[] = {8, 64, 1024};
+enum { ROW_BYTES = MEASURED_ROW_BYTES, BATCHES = MEASURED_BATCHES, SETS = MEASURED_SETS };
 
 typedef struct subject {
     const stage *stage;
@@ -164,10 +154,10 @@ static bool time_kinds(const subject *m, const kind *kinds, size_t count, double
     stopwatch watch = {0};
     bool good = CUDA_TRY(s, cudaEventCreate(&watch.begin)) && CUDA_TRY(s, cudaEventCreate(&watch.end));
     for (size_t k = 0; good && k < count; k++)
-        good = time_batch(m, &kinds[k], &watch, WARM_UP, &unused);
+        good = time_batch(m, &kinds[k], &watch, MEASURED_WARM_UP, &unused);
     for (int b = 0; good && b < BATCHES; b++)
         for (size_t k = 0; good && k < count; k++)
-            good = time_batch(m, &kinds[k], &watch, RUNS, &times[k][b]);
+            good = time_batch(m, &kinds[k], &watch, MEASURED_RUNS, &times[k][b]);
     for (size_t k = 0; good && k < count; k++) {
         qsort(times[k], BATCHES, sizeof *times[k], ascending);
         medians[k] = times[k][BATCHES / 2];
@@ -185,7 +175,7 @@ static bool tell(const subject *m, const kind *k, double us) {
     const bool forward = k->direction == CPR_FORWARD;
     line l = {.bytes = (int64_t)m->from[0].bytes,
               .rows = m->rows,
-              .width = WIDTH,
+              .width = MEASURED_WIDTH,
               .cp = s->cp_size,
               .sequences = m->pack->entries - 1,
               .time_us = us};
@@ -340,14 +330,12 @@ static bool measure_one_rank(subject *m) {
 static bool measure(stage *s, bool (*measured)(subject *)) {
     pack *p = malloc(sizeof *p);
     bool good = p || stage_fail(s, "no memory for a pack");
-    for (size_t t = 0; good && t < sizeof token_counts / sizeof *token_counts; t++)
-        for (size_t q = 0; good && q < sizeof sequence_counts / sizeof *sequence_counts; q++) {
-            pack_spread(token_counts[t], sequence_counts[q], s->cp_size, p);
-            stage_step(s, "%" PRId64 " tokens, %s", token_counts[t], p->name);
-            subject m = {0};
-            good = open_subject(&m, s, p) && measured(&m);
-            close_subject(&m);
-        }
+    for (int64_t number = 0; good && measured_pack(number, s->cp_size, p); number++) {
+        stage_step(s, "%" PRId64 " tokens, %s", pack_tokens(p), p->name);
+        subject m = {0};
+        good = open_subject(&m, s, p) && measured(&m);
+        close_subject(&m);
+    }
     free(p);
     return good;
 }

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Megatron-LM's conversion as PyTorch runs it, with the route that it cached, beside conversions of this library: the same packs, GPUs and run.
+
+    bench/compare_torch.py --source DIR [--commit COMMIT] [--ranks N | --oversubscribe N | --cpu N] [--json FILE]
+
+DIR is a checkout of Megatron-LM that builds routes ahead (#5664, #6387 and what followed); or, with --commit, a clone that has the commit. One
+process for each GPU is started, or N; under torchrun, or whatever else sets RANK, WORLD_SIZE and MASTER_ADDR, this process is one rank. Both
+are judged by the definition of the layouts before they are timed, PyTorch's by bench/torch_rank.py, ours by cproute_gpu_tests.
+  --oversubscribe N  N ranks share the GPUs there are, over sockets: PyTorch's is judged, and runs as if it were timed; nothing else would mean anything
+  --cpu N            N ranks over gloo and narrow rows, without a GPU: PyTorch's is judged
+Needs build/gpu/cproute_gpu_tests, and torch in the Python that runs this. Exit code 1: something is wrong or failed, 2: something is missing.
+"""
+import argparse
+import ctypes
+import datetime
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from upstream_source import EXCHANGE, ROOT, Missing, checkout, commit_of, load
+
+sys.path.insert(0, os.path.join(ROOT, "ci"))
+import gpu_report  # noqa: E402
+
+PROGRAM = os.path.join(ROOT, "build", "gpu", "cproute_gpu_tests")
+RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_rank.py")
+EXIT_GOOD, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
+RANK_IS_WRONG = 3  # a rank's exit code: it ran to its end, and rows were wrong
+POLL_SECONDS, GRACE_SECONDS, RANKS_SECONDS, PROGRAM_SECONDS, PROBE_SECONDS = 0.05, 15, 400, 400, 120
+WIDTH_ON_CPU = 16
+FEW = {"warm_up": 1, "batches": 1, "runs": 2}  # where times do not count
+
+PROBE = """
+import torch
+import torch.distributed as d
+assert d.is_available(), "torch has no distributed package"
+if {gpus}:
+    assert d.is_nccl_available(), f"torch {{torch.__version__}} was built without NCCL"
+    assert torch.cuda.device_count() >= {gpus}, f"torch {{torch.__version__}} sees {{torch.cuda.device_count()}} GPUs, and {gpus} are needed"
+"""
+
+
+class Ranks:
+    """Those that this process starts, how many there are in all, and what they run on."""
+
+    def __init__(self, options, gpus):
+        self.device = "cpu" if options.cpu else "cuda"
+        self.launched = None
+        chosen = options.cpu or options.oversubscribe or options.ranks
+        if not chosen and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+            self.join_launcher(gpus)
+            return
+        self.all = chosen or gpus
+        self.shares_gpus = not options.cpu and self.all > gpus
+        if self.all < 2:
+            raise Missing("with one rank there is nothing to convert, and upstream returns what it is given: --oversubscribe 2 has two share the GPU")
+        if options.ranks and options.ranks > gpus:
+            raise Missing(f"--ranks {options.ranks} asks for more GPUs than there are ({gpus}): --oversubscribe has ranks share them")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        self.here = [{**meeting, "RANK": str(rank), "WORLD_SIZE": str(self.all), "LOCAL_RANK": str(rank), **self.apart(rank)}
+                     for rank in range(self.all)]
+
+    def join_launcher(self, gpus):
+        lacking = [name for name in ("RANK", "MASTER_ADDR") if not os.environ.get(name)]
+        if lacking:
+            raise Missing(f"WORLD_SIZE is set and {lacking[0]} is not: start this with torchrun, or without any of them")
+        self.all, self.launched, self.shares_gpus = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), False
+        local = os.environ.get("LOCAL_RANK", str(self.launched % gpus))
+        self.here = [{"MASTER_PORT": os.environ.get("MASTER_PORT", "29500"), "LOCAL_RANK": local}]
+
+    def apart(self, rank):
+        """NCCL takes two ranks on one GPU for a mistake, unless they seem to be on different hosts."""
+        if not self.shares_gpus:
+            return {}
+        return {"NCCL_HOSTID": f"cproute-rank-{rank}", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
+
+    def tells(self):
+        return not self.launched
+
+
+def environment(more):
+    return {**os.environ, "NCCL_NVLS_ENABLE": "0", **more}
+
+
+def answer_of_program(*options):
+    if not os.path.exists(PROGRAM):
+        raise Missing(f"{os.path.relpath(PROGRAM)} is missing: make gpu builds it")
+    done = subprocess.run([PROGRAM, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=PROBE_SECONDS)
+    if done.returncode:
+        raise Missing(f"{os.path.relpath(PROGRAM)} does not start, build it anew: {done.stdout.strip()}")
+    return done.stdout
+
+
+def gpu_count():
+    count, _, reason = answer_of_program("--gpus").strip().partition(" ")
+    if count == "0":
+        raise Missing(f"no GPU: {reason}; --cpu 2 judges upstream's conversion without one")
+    return int(count)
+
+
+def look_at_torch(gpus):
+    done = subprocess.run([sys.executable, "-c", PROBE.format(gpus=gpus)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", timeout=PROBE_SECONDS)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no reason was told"])[-1]
+        raise Missing(f"{sys.executable} cannot take part: {why.partition(': ')[2] or why}; PYTHON= chooses who runs this")
+
+
+def look_at_source(source, given):
+    if not load("megatron").landmarks(source):
+        raise Missing(f"{given} has no file that makes routes: SOURCE= names a checkout of Megatron-LM, or a clone and COMMIT= its commit "
+                      "(3f49de20de is #6387)")
+    if not os.path.exists(os.path.join(source, EXCHANGE)):
+        raise Missing(f"{given} lacks {EXCHANGE}")
+
+
+def end_with_parent():
+    """Nobody outlives this process, whatever it dies of."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def watch(processes):
+    """Their exit codes. Once one has failed, the others, which wait for it, have some seconds left."""
+    until = time.monotonic() + RANKS_SECONDS
+    failing = False
+    try:
+        while any(process.poll() is None for process in processes) and time.monotonic() < until:
+            if not failing and any(process.poll() not in (None, EXIT_GOOD, RANK_IS_WRONG) for process in processes):
+                failing, until = True, min(until, time.monotonic() + GRACE_SECONDS)
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process in processes:
+            process.kill()
+    return [process.wait() for process in processes]
+
+
+def run_torch(ranks, source, plan, folder):
+    """(results of rank 0, sentences about what failed)"""
+    plan_file, results_file = os.path.join(folder, "plan.json"), os.path.join(folder, "torch.json")
+    with open(plan_file, "w") as file:
+        json.dump(plan, file)
+    codes = watch([subprocess.Popen([sys.executable, RANK, source, plan_file, results_file], env=environment(more), stdin=subprocess.DEVNULL,
+                                    preexec_fn=end_with_parent) for more in ranks.here])
+    if EXIT_USAGE in codes:
+        sys.exit(EXIT_USAGE)  # rank 0 said why
+    bad = sorted({code for code in codes if code not in (EXIT_GOOD, RANK_IS_WRONG)})
+    if bad:
+        return {"lines": []}, [f"PyTorch's conversion failed: exit code {bad[-1]} of a rank"]
+    if not ranks.tells():
+        return {"lines": []}, []
+    with open(results_file) as file:
+        return json.load(file), []
+
+
+def run_ours(ranks, folder):
+    """The same of cproute_gpu_tests, which forks its own ranks unless a launcher started this one."""
+    results_file = os.path.join(folder, "ours.json")
+    of_own = [] if ranks.launched is not None else ["--ranks", str(ranks.all)]
+    command = [PROGRAM, "--measure", "--only", "nccl/measure_conversion", *of_own, "--json", results_file]
+    quiet = {"stdout": subprocess.DEVNULL} if ranks.tells() else {}
+    try:
+        code = subprocess.run(command, stdin=subprocess.DEVNULL, env=environment(ranks.here[0] if ranks.launched is not None else {}),
+                              timeout=PROGRAM_SECONDS, **quiet).returncode
+    except subprocess.TimeoutExpired:
+        return {}, [], [f"our conversion took more than {PROGRAM_SECONDS} s"]
+    if not ranks.tells():
+        return {}, [], [] if code == 0 else [f"our conversion failed: exit code {code}"]
+    try:
+        with open(results_file) as file:
+            results = json.load(file)
+    except (OSError, ValueError):
+        return {}, [], [f"our conversion has no results: exit code {code}"]
+    failed = [f"our conversion: {job['details'].splitlines()[0] if job['details'] else job['outcome']}" for job in results["jobs"]
+              if job["outcome"] != "passed"]
+    if code and not failed:
+        failed = [f"our conversion failed: exit code {code}"]
+    return results, [line for job in results["jobs"] for line in job["lines"]], failed
+
+
+def command_line(options):
+    """As others can repeat it: wherever the source lies here, it lies elsewhere there."""
+    chosen = [text for name in ("commit", "ranks", "oversubscribe", "cpu") if getattr(options, name)
+              for text in (f"--{name}", str(getattr(options, name)))]
+    return " ".join(["bench/compare_torch.py", "--source", "SOURCE", *chosen])
+
+
+def compare(options):
+    gpus = 0 if options.cpu else gpu_count()
+    ranks = Ranks(options, gpus)
+    look_at_torch(gpus if ranks.launched is not None else min(gpus, ranks.all))
+    plan = {**json.loads(answer_of_program("--packs", str(ranks.all))), "device": ranks.device, "counts": ranks.device == "cuda" and not ranks.shares_gpus}
+    if ranks.shares_gpus:
+        plan.update(FEW)
+    if options.cpu:
+        plan["width"] = WIDTH_ON_CPU
+    with checkout(options.source, options.commit) as source, tempfile.TemporaryDirectory() as folder:
+        look_at_source(source, options.source)
+        commit = commit_of(source)
+        torch, failed = run_torch(ranks, source, plan, folder)
+        ours, lines = {}, []
+        if not failed and plan["counts"]:
+            ours, lines, failed = run_ours(ranks, folder)
+    about = {name: ours.get(name) for name in ("nccl", "driver", "devices")}
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    return ranks, {"date": date, "command": command_line(options), "commit": commit, "ranks": ranks.all, "device": ranks.device,
+                   "shares_gpus": ranks.shares_gpus, "batches": plan["batches"], "runs": plan["runs"], **about, **torch,
+                   "lines": torch["lines"] + lines, "wrong": sum(line["wrong"] for line in torch["lines"] + lines), "failed": failed}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--source", required=True, help="a checkout of Megatron-LM, or with --commit a clone")
+    parser.add_argument("--commit", help="the generation, by commit or ref of the clone")
+    several = parser.add_mutually_exclusive_group()
+    several.add_argument("--ranks", type=int, help="so many ranks, on the first GPUs")
+    several.add_argument("--oversubscribe", type=int, help="so many ranks that share the GPUs there are: judged, not measured")
+    several.add_argument("--cpu", type=int, help="so many ranks without a GPU: judged, not measured")
+    parser.add_argument("--json", help="write the results to this file too")
+    options = parser.parse_args()
+    try:
+        ranks, results = compare(options)
+    except Missing as what:
+        print(f"compare_torch.py: {what}", file=sys.stderr)
+        return EXIT_USAGE
+    if ranks.tells():
+        print("\n" + gpu_report.beside_pytorch(results), flush=True)
+        if options.json:
+            with open(options.json, "w") as file:
+                json.dump(results, file, indent=1)
+    return EXIT_FINDINGS if results["wrong"] or results["failed"] else EXIT_GOOD
+
+
+if __name__ == "__main__":
+    sys.exit(main())
