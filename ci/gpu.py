@@ -64,17 +64,27 @@ def build(*targets):
 
 
 def gpu_count():
-    """As the tests count them, and why there is none."""
+    """As the tests count them; why there is none, or what ranks that share one can do."""
     told = subprocess.run([PROGRAM, "--gpus"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           timeout=RUN_SECONDS)
-    count, _, reason = told.stdout.strip().partition(" ")
+    count, _, remark = told.stdout.strip().partition(" ")
     if told.returncode or not count.isdecimal():
         raise tree.BuildFailed(f"{told.stdout.strip()}\nfailed: the GPU tests were built but do not start: exit code {told.returncode}")
-    return int(count), reason
+    return int(count), remark
 
 
-def plan(gpus, quick, only=None):
-    """Real ranks on GPUs of their own for every power of two and all GPUs; ranks that share GPUs for 2, 3 and 4 beyond."""
+def sharing(gpus, quick, one_host):
+    """Options of the runs in which ranks share GPUs, because there are too few: 2, 3 and 4 by sockets, as if far apart. Where they can
+    be of one host, they are 2, 4 and 8 by memory, which is more like GPUs of their own, and sockets are tried once."""
+    by_sockets, by_memory = ([gpus + 1] if gpus < 4 else [], [2, 4, 8]) if one_host else ([2, 3, 4], [])
+    runs = [["--oversubscribe", str(ranks)] for ranks in by_sockets if ranks > gpus]
+    runs += [["--one-host", "--oversubscribe", str(ranks)] for ranks in by_memory if ranks > gpus]
+    measured = ["--one-host"] * one_host + ["--oversubscribe", "2"]
+    return [["--measure" if run == measured and not quick else "--quick", *run] for run in runs]
+
+
+def plan(gpus, quick, only=None, one_host=False):
+    """Real ranks on GPUs of their own for every power of two and all GPUs; ranks that share GPUs for some beyond."""
     less = ["--quick"] if quick else []
     chosen = ["--only", only] if only else []
     over_nccl = ["--only", ",".join(f"nccl/{name}" for name in only.split(",")) if only else "nccl"]
@@ -84,12 +94,8 @@ def plan(gpus, quick, only=None):
     runs = [Run("all GPUs", [*less, "--measure", *chosen])]
     runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", *over_nccl, "--ranks", str(count)])
              for count in real if count < gpus]
-    for count in (2, 3, 4):
-        if count > gpus:
-            measure = ["--measure"] if gpus == 1 and count == 2 else less or ["--quick"]
-            runs.append(Run(f"{count} ranks share {gpus} GPU{'s' if gpus > 1 else ''}",
-                            [*measure, *over_nccl, "--oversubscribe", str(count)]))
-    return runs
+    return runs + [Run(f"{options[-1]} ranks share {gpus} GPU{'s' if gpus > 1 else ''}" + (" and memory" if "--one-host" in options else ""),
+                       [*over_nccl, *options]) for options in sharing(gpus, quick, one_host)]
 
 
 def run_tests(run, number):
@@ -241,11 +247,11 @@ def run():
     build("cproute_gpu_tests")
     say(f"# built in {time.monotonic() - begun:.0f} s")
     os.makedirs(RESULTS, exist_ok=True)
-    gpus, reason = gpu_count()
+    gpus, remark = gpu_count()
     if not gpus:
-        say(f"# no GPU: {reason}")
+        say(f"# no GPU: {remark}")
     torch = beside_pytorch(chosen.source, chosen.commit, gpus)
-    runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick, chosen.only))]
+    runs = [run_tests(each, number) for number, each in enumerate(plan(gpus, chosen.quick, chosen.only, remark == "one-host"))]
     sanitized = sanitize_all(chosen.only) if gpus and not chosen.no_sanitizers else {}
     seconds = time.monotonic() - begun
     if gpus and not chosen.no_docs and not chosen.only:

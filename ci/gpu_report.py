@@ -18,8 +18,8 @@ Written by `make gpu`, which builds `engine/cuda` and `gpu_tests`, runs every te
 
 Rows are painted by token, place and salt; after every conversion each byte is compared on the device with what the definition of
 the layout has there, and bytes around the rows are looked after too. *Simulated* runs play all ranks on one device with the kernels
-of the exchange; *NCCL* runs have a process for each rank. Where ranks share a GPU they talk by sockets: that is a test of what
-is right, and of what happens to lost ranks, and says nothing about speed.
+of the exchange; *NCCL* runs have a process for each rank. Where ranks share a GPU they talk by sockets as if far apart, or, from NCCL 2.30 on, write to
+each other's memory as on one host: that is a test of what is right, and of what happens to lost ranks, and says nothing about speed.
 """
 
 
@@ -35,7 +35,7 @@ def keep(runs, sanitized, seconds, torch=None):
     os.makedirs(FOLDER, exist_ok=True)
     results = {"date": first["date"], "commit": tree.commit(), "devices": gpus, "driver": first["driver"], "nccl": first["nccl"],
                "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized, "torch": torch,
-               "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "jobs", "passed", "failed",
+               "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "one_host", "jobs", "passed", "failed",
                                                         "skipped", "wrong", "broken")} for run in runs]}
     with open(os.path.join(FOLDER, name + ".json"), "w") as file:
         json.dump(results, file, indent=1)
@@ -54,7 +54,8 @@ def jobs_of(results, name):
 
 
 def described(run):
-    return "simulated" if run is None else f"P = {run['ranks']}" + (", sharing" if run["shares_gpus"] else "")
+    sharing = "" if not run["shares_gpus"] else ", sharing memory" if run.get("one_host") else ", sharing"
+    return f"P = {run['ranks']}{sharing}"
 
 
 def outcome(job):
@@ -75,7 +76,7 @@ def tests(results):
             found = [job for job in run["jobs"] if job["name"] == f"nccl/{name}"]
             cells.append(outcome(found[0]) if found else "")
         rows.append([name, *cells, meanings[name]])
-    text = "Cases judged; a bar where a test does not apply. P ranks over NCCL, on GPUs of their own or sharing.\n\n"
+    text = "Cases judged; a bar where a test does not apply. P ranks over NCCL, on GPUs of their own, or sharing one by sockets or memory.\n\n"
     text += table(["test", "simulated", *(described(run) for run in runs), "what holds"], rows)
     wrong = sum(run["wrong"] for run in runs)
     broken = "".join(f"Broken: {run['name']}: {run['broken']}.\n" for run in runs if run.get("broken"))
@@ -180,32 +181,56 @@ def layer(results):
                "\nConversions by one kernel were not measured: these GPUs cannot write to each other's memory.\n"))
 
 
-MOST_OF_BARE, FROM_TOKENS, LEAST_OF_COPY, LEAST_OF_PYTORCH = 1.25, 16384, 0.85, 2.0
+FROM_TOKENS, FROM_BYTES, SMALL_BYTES = 16384, 32 << 20, 1 << 20
+
+
+def values_of(shapes, wanted, value):
+    """[(value, shape)] of all lines that are wanted; shapes without them have none."""
+    return [(value(lines, key), shape) for shape, lines in shapes.items() for key in lines if key[0] in wanted
+            and value(lines, key) is not None]
+
+
+def against_bare(lines, key):
+    bare = lines.get(("all-to-all", "zigzag"))
+    return lines[key]["time"] / bare["time"] if bare else None
+
+
+def against_copy(lines, key):
+    copy = lines.get(("copy", "zigzag"))
+    return lines[key]["busbw"] / copy["busbw"] if copy else None
+
+
+def host_times(runs):
+    """Of a conversion without a route, where ranks are real and reach each other."""
+    return [(job["figures"]["us of host time for one, counted"], (run["ranks"], None, None)) for run, job in jobs_of({"runs": runs}, "direct_syncs")
+            if job["name"].startswith("nccl/") and (run.get("one_host") or not run["shares_gpus"])]
 
 
 def goals(runs, torch=None):
     """Sentences: what was to be reached, whether it was, and the worst figure. Nothing for what was not measured."""
-    told = []
-    ratios = [(lines["conversion", source]["time"] / lines["all-to-all", "zigzag"]["time"], shape)
-              for shape, lines in lines_by_shape({"runs": runs}, ("conversion", "all-to-all")).items() if shape[1] >= FROM_TOKENS
-              for source in ("zigzag", "contiguous") if ("conversion", source) in lines]
-    shares = [(lines[kernel]["busbw"] / lines["copy", "zigzag"]["busbw"], shape)
-              for shape, lines in lines_by_shape({"runs": runs}, ("pack", "scatter", "copy")).items()
-              for kernel in (("pack", "contiguous"), ("scatter", "zigzag")) if kernel in lines]
+    shapes = lines_by_shape({"runs": runs}, ("conversion", "direct", "all-to-all", "pack", "scatter", "copy"))
+    large = {shape: lines for shape, lines in shapes.items() if all(line["bytes"] >= FROM_BYTES for line in lines.values())}
+    small = {shape: lines for shape, lines in shapes.items() if all(line["bytes"] <= SMALL_BYTES for line in lines.values())}
     beside = lines_by_shape({"runs": [{"jobs": [torch]}] if torch and is_timed(torch) else []}, ("torch", "direct"))
-    faster = [(theirs / ours, shape) for shape, lines in beside.items()
-              for theirs, ours in zip(times_of(lines, "torch"), times_of(lines, "direct"))]
-    for what, worst, reached in (
-            (f"conversion at most {MOST_OF_BARE} x the bare all-to-all from {FROM_TOKENS:,} tokens on", max(ratios, default=None),
-             lambda value: value <= MOST_OF_BARE),
-            (f"pack and scatter at least {LEAST_OF_COPY} x the device-to-device copy", min(shares, default=None),
-             lambda value: value >= LEAST_OF_COPY),
-            (f"without a route at least {LEAST_OF_PYTORCH:g} x as fast as PyTorch with upstream's cached route", min(faster, default=None),
-             lambda value: value >= LEAST_OF_PYTORCH)):
-        if worst:
-            value, (ranks, tokens, sequences) = worst
-            told.append(f"{'reached' if reached(value) else 'not reached'}: {what}: {value:.2f} x at worst (P = {ranks}, {tokens:,} tokens, "
-                        f"S = {sequences})")
+    told = []
+    for what, worst_of, wanted, unit, values in (
+            (f"conversion against the bare all-to-all from {FROM_TOKENS:,} tokens on", max, 1.25, "x",
+             values_of({shape: lines for shape, lines in shapes.items() if shape[1] >= FROM_TOKENS}, ("conversion",), against_bare)),
+            ("pack and scatter against the device-to-device copy", min, 0.85, "x", values_of(shapes, ("pack", "scatter"), against_copy)),
+            ("without a route against the bare all-to-all from 32 MB of a rank on", max, 0.80, "x", values_of(large, ("direct",), against_bare)),
+            ("without a route across the link, from 32 MB of a rank on", min, 340, "GB/s",
+             values_of(large, ("direct",), lambda lines, key: lines[key]["busbw"])),
+            ("without a route at 1 MB of a rank", max, 25, "us", values_of(small, ("direct",), lambda lines, key: lines[key]["time"])),
+            ("without a route, host time of a call", max, 10, "us", host_times(runs)),
+            ("without a route, times as fast as PyTorch with upstream's cached route,", min, 2, "x",
+             [(theirs / ours, shape) for shape, lines in beside.items()
+              for theirs, ours in zip(times_of(lines, "torch"), times_of(lines, "direct"))])):
+        if values:
+            value, (ranks, tokens, sequences) = worst_of(values)
+            reached = value <= wanted if worst_of is max else value >= wanted
+            where = f"P = {ranks}" + (f", {tokens:,} tokens, S = {sequences}" if tokens else "")
+            told.append(f"{'reached' if reached else 'not reached'}: {what} at {'most' if worst_of is max else 'least'} {wanted:g} {unit}: "
+                        f"{value:.{2 if unit == 'x' else 0}f} {unit} at worst ({where})")
     return told
 
 

@@ -42,6 +42,17 @@ class Plan(unittest.TestCase):
         self.assertEqual(self.ranks(2, "--oversubscribe"), [3, 4])
         self.assertEqual(self.ranks(8, "--oversubscribe"), [])
 
+    def test_ranks_of_one_host_share_it_by_memory(self):
+        def shared(gpus, quick=False):
+            return [run.options for run in gpu.plan(gpus, quick, one_host=True) if "--oversubscribe" in run.options]
+        nccl = ["--only", "nccl"]
+        by_memory = [[*nccl, "--quick", "--one-host", "--oversubscribe", ranks] for ranks in ("4", "8")]
+        self.assertEqual(shared(1), [[*nccl, "--quick", "--oversubscribe", "2"], [*nccl, "--measure", "--one-host", "--oversubscribe", "2"], *by_memory])
+        self.assertNotIn("--measure", sum(shared(1, True), []))
+        self.assertEqual(shared(2), [[*nccl, "--quick", "--oversubscribe", "3"], *by_memory])
+        self.assertEqual(shared(4), by_memory[1:])
+        self.assertEqual(shared(8), [])
+
     def test_smaller_groups_of_many_gpus(self):
         self.assertEqual(self.ranks(1, "--ranks"), [])
         self.assertEqual(self.ranks(4, "--ranks"), [2, 3])
@@ -88,7 +99,7 @@ class Results(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             gpu.PROGRAM = os.path.join(folder, "program")
             try:
-                for script, wanted in (("echo '2 '", (2, "")), ("echo '0 no driver'", (0, "no driver"))):
+                for script, wanted in (("echo '2 '", (2, "")), ("echo '1 one-host'", (1, "one-host")), ("echo '0 no driver'", (0, "no driver"))):
                     with open(gpu.PROGRAM, "w") as file:
                         file.write(f"#!/bin/sh\n{script}\n")
                     os.chmod(gpu.PROGRAM, stat.S_IRWXU)
@@ -157,7 +168,7 @@ class BesidePyTorch(unittest.TestCase):
     def test_verdict(self):
         good = a_run([a_job("nccl/a")], passed=1)
         slow, fast = [a_line("torch", "zigzag", 100.0), a_line("direct", "zigzag", 51.0)], [a_line("torch", "zigzag", 100.0), a_line("direct", "zigzag", 50.0)]
-        for torch, code, said in ((beside_pytorch(slow), tree.EXIT_CLEAN, "not reached: without a route at least 2 x as fast as PyTorch"),
+        for torch, code, said in ((beside_pytorch(slow), tree.EXIT_CLEAN, "not reached: without a route, times as fast as PyTorch"),
                                   (beside_pytorch(fast), tree.EXIT_CLEAN, "# reached: without a route"),
                                   (beside_pytorch([{**slow[0], "wrong": 4}]), tree.EXIT_FINDINGS, "wrong bytes: 4"),
                                   (beside_pytorch([], failed=["why"]), tree.EXIT_FINDINGS, "beside PyTorch: why")):
@@ -222,7 +233,7 @@ class Page(unittest.TestCase):
         self.assertIn("median of 9 batches of 20", page)
         self.assertIn("Megatron-LM 0123456789a, some,", page)
         self.assertIn("torch 9.9, its NCCL 2.27.5, ours 2.28.9", page)
-        self.assertIn("- reached: without a route at least 2 x as fast as PyTorch with upstream's cached route: 2.50 x at worst (P = 2, 8,192 tokens", page)
+        self.assertIn("- reached: without a route, times as fast as PyTorch with upstream's cached route, at least 2 x: 2.50 x at worst (P = 2, 8,192 tokens", page)
         self.assertIn("| 2 | 8,192 | 8 | 300 | 200 | - | - | - | - | 150 | 160 | 2.00 | 1.25 |", self.page_of([run], beside_pytorch(lines[:2] + lines[4:])))
         self.assertIn("Nothing was timed.", self.page_of([run], {**gpu_report.NO_PYTORCH, "failed": ["why"]}))
         shared = self.page_of([run], beside_pytorch(lines, shares_gpus=True))

@@ -112,6 +112,11 @@ static run_setup set_up(const options *o, const machine *m) {
     return setup;
 }
 
+/* Ranks that share a GPU, as GPUs of one host. */
+static bool can_share_host(const machine *m) {
+    return m->nccl >= NCCL_SHARES_GPUS;
+}
+
 /* NULL: it can be run here. */
 static const char *reason_to_skip(const job *j, const run_setup *setup, const machine *m) {
     static char few[120];
@@ -121,7 +126,7 @@ static const char *reason_to_skip(const job *j, const run_setup *setup, const ma
         return "needs no other ranks: run it without a launcher";
     if (j->real && setup->in_process)
         return "needs processes of its own, which --in-process forbids";
-    if (j->real && setup->one_host && m->nccl < NCCL_SHARES_GPUS)
+    if (j->real && setup->one_host && !can_share_host(m))
         return "--one-host needs NCCL 2.30: before, ranks of one host could not share a GPU";
     if (j->real && setup->ranks < j->least_ranks) {
         snprintf(few, sizeof few,
@@ -224,7 +229,7 @@ int main(int count, char **arguments) {
     else
         probe_aside(m);
     if (o.gpus) {
-        printf("%lld%s%s\n", (long long)m->gpus, m->gpus ? "" : " ", m->gpus ? "" : m->no_gpu);
+        printf("%lld %s\n", (long long)m->gpus, !m->gpus ? m->no_gpu : can_share_host(m) ? "one-host" : "");
         return EXIT_GOOD;
     }
     const run_setup setup = set_up(&o, m);
