@@ -80,8 +80,12 @@ cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error) {
  * MARK: - Waiting
  *============================================================================*/
 
+/* Asked after a success too: the registration of a window succeeds at once on a communicator that does not block, and goes on. */
 cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr_error *error) {
     const cpr_deadline deadline = cpr_deadline_in(group->timeout_ms);
+    if (result == ncclSuccess) {
+        result = asynchronous(group);
+    }
     while (result == ncclInProgress) {
         if (cpr_deadline_passed(&deadline)) {
             return timed_out(group, &deadline, error);

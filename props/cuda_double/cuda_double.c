@@ -211,6 +211,7 @@ struct ncclComm {
     bool in_group;
     ncclResult_t met;
     int askings, left;
+    void **unwritten, *window; /* a window that is told when nothing is left */
 };
 
 double_world *double_world_make(int ranks) {
@@ -323,6 +324,7 @@ ncclResult_t ncclGroupStart(void) {
 
 static ncclResult_t add_talk(talk t, ncclComm_t comm, cudaStream_t stream) {
     alive(comm);
+    insist(comm->left == 0, "a communicator is used before it is done with what came before");
     insist(device.in_group, "a message outside a group");
     insist(t.bytes > 0 && t.peer != comm->rank, "a message of nothing, or to itself");
     if (device.group == NULL) {
@@ -380,6 +382,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *met) {
     alive(comm);
     *met = comm->met != ncclSuccess ? comm->met : comm->left > 0 ? ncclInProgress : ncclSuccess;
     comm->left -= comm->left > 0;
+    if (comm->left == 0 && comm->unwritten != NULL) {
+        *comm->unwritten = comm->window;
+        comm->unwritten = NULL;
+    }
     return ncclSuccess;
 }
 
@@ -424,7 +430,7 @@ int cpr_lsa_team_size(ncclComm_t comm) {
     return comm->world->reachable ? comm->world->ranks : 1;
 }
 
-/* Waits for all ranks, as NCCL does. */
+/* Waits for all ranks, and succeeds at once on a communicator that does not block, though the window comes later: both as NCCL does. */
 ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void **window) {
     double_world *world = comm->world;
     alive(comm);
@@ -441,7 +447,12 @@ ncclResult_t cpr_lsa_register(ncclComm_t comm, void *memory, size_t bytes, void 
         while (w->memory[r] == NULL)
             pthread_cond_wait(&world->registered, &world->lock);
     pthread_mutex_unlock(&world->lock);
-    *window = w;
+    *window = comm->askings > 0 ? NULL : w;
+    if (comm->askings > 0) {
+        comm->left = comm->askings;
+        comm->unwritten = window;
+        comm->window = w;
+    }
     comm->windows_held++;
     comm->held = &device.held;
     device.held++;

@@ -41,6 +41,7 @@ struct rank {
     cpr_cuda_conversion_request request;
     script *play;
     int64_t odd, timeout_ms, fail_call, fail_allocation;
+    int slow; /* askings; 0: calls of the communicator block */
     cpr_error notes[NOTES];
     int noted;
     bool broken; /* something that must hold did not */
@@ -145,6 +146,7 @@ static void perform(const rank *like, int64_t count, bool reachable, rank *ranks
         ranks[r].ranks = count;
         ranks[r].rows = TOKENS / count;
         ranks[r].comm = double_comm_make(world, (int)r);
+        double_comm_slow(ranks[r].comm, like->slow);
         assert_int_equal(pthread_create(&threads[r], NULL, rank_plays, &ranks[r]), 0);
     }
     for (int64_t r = 0; r < count; r++)
@@ -268,6 +270,9 @@ static void rows_arrive(void **state) {
             }
         const rank replays = plain_rank(captured);
         perform(&replays, count, true, ranks);
+        rank never_block = plain_rank(plays_directly);
+        never_block.slow = 3;
+        perform(&never_block, count, true, ranks);
     }
 }
 
