@@ -33,6 +33,9 @@ SANITIZED = "simulated/control,simulated/laws,simulated/layouts,simulated/widths
             "simulated/direct_layouts,simulated/direct_widths,simulated/direct_refill,simulated/direct_errors,simulated/direct_differ"
 # Racecheck takes a hundred times as long as the others.
 RACECHECKED = "simulated/control,simulated/laws,simulated/layouts,simulated/adjoint,simulated/graph,simulated/direct_refill"
+# What differs where ranks are far apart, and, as starting many ranks takes longest, what many ranks of one GPU are tried with.
+OVER_SOCKETS = "layouts,packs,dynamic_cp,refusals,no_memory,killed,stuck,direct_methods,direct_refill"
+OF_MANY_RANKS = "layouts,packs,dynamic_cp,refusals,killed_during,direct_layouts,direct_packs,direct_refill,direct_split,direct_killed_during"
 # A run of the tests has limits of its own for each test; these are for what they did not think of.
 RUN_SECONDS, SANITIZER_SECONDS, BUILD_SECONDS, PYTORCH_SECONDS = 900, 300, 600, 900
 
@@ -74,28 +77,33 @@ def gpu_count():
 
 
 def sharing(gpus, quick, one_host):
-    """Options of the runs in which ranks share GPUs, because there are too few: 2, 3 and 4 by sockets, as if far apart. Where they can
-    be of one host, they are 2, 4 and 8 by memory, which is more like GPUs of their own, and sockets are tried once."""
-    by_sockets, by_memory = ([gpus + 1] if gpus < 4 else [], [2, 4, 8]) if one_host else ([2, 3, 4], [])
-    runs = [["--oversubscribe", str(ranks)] for ranks in by_sockets if ranks > gpus]
-    runs += [["--one-host", "--oversubscribe", str(ranks)] for ranks in by_memory if ranks > gpus]
-    measured = ["--one-host"] * one_host + ["--oversubscribe", "2"]
-    return [["--measure" if run == measured and not quick else "--quick", *run] for run in runs]
+    """[(tests, options)] of the runs in which ranks share GPUs, because there are too few: 2, 3 and 4 by sockets, as if far apart. Where
+    they can be of one host, they are 2, 4 and 8 by memory, which is more like GPUs of their own, and sockets are tried once."""
+    def runs(counts, *options, tests=None):
+        return [(tests, [*options, "--oversubscribe", str(ranks)]) for ranks in counts if ranks > gpus]
+
+    least = ["--quick"] if quick else []
+    if one_host:
+        return [*runs([gpus + 1] if gpus < 4 else [], *least, tests=OVER_SOCKETS), *runs([2], "--measure", "--quick", "--one-host"),
+                *runs([4, 8], "--quick", "--one-host", tests=OF_MANY_RANKS)]
+    return [*runs([2], *(least or ["--measure"])), *runs([3, 4], "--quick")]
 
 
 def plan(gpus, quick, only=None, one_host=False):
     """Real ranks on GPUs of their own for every power of two and all GPUs; ranks that share GPUs for some beyond."""
+    def over_nccl(tests):
+        names = only or tests
+        return ["--only", ",".join(f"nccl/{name}" for name in names.split(",")) if names else "nccl"]
+
     less = ["--quick"] if quick else []
-    chosen = ["--only", only] if only else []
-    over_nccl = ["--only", ",".join(f"nccl/{name}" for name in only.split(",")) if only else "nccl"]
     if not gpus:
-        return [Run("no GPU", [*less, *chosen])]
+        return [Run("no GPU", [*less, *(["--only", only] if only else [])])]
     real = sorted({count for count in (2, 3, 4, 8) if count < gpus} | {gpus})
-    runs = [Run("all GPUs", [*less, "--measure", *chosen])]
-    runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", *over_nccl, "--ranks", str(count)])
+    runs = [Run("all GPUs", [*less, "--measure", *(["--only", only] if only else [])])]
+    runs += [Run(f"{count} of {gpus} GPUs", [*less, "--measure", *over_nccl(None), "--ranks", str(count)])
              for count in real if count < gpus]
     return runs + [Run(f"{options[-1]} ranks share {gpus} GPU{'s' if gpus > 1 else ''}" + (" and memory" if "--one-host" in options else ""),
-                       [*over_nccl, *options]) for options in sharing(gpus, quick, one_host)]
+                       [*over_nccl(tests), *options]) for tests, options in sharing(gpus, quick, one_host)]
 
 
 def run_tests(run, number):

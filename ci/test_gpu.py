@@ -44,14 +44,17 @@ class Plan(unittest.TestCase):
 
     def test_ranks_of_one_host_share_it_by_memory(self):
         def shared(gpus, quick=False):
-            return [run.options for run in gpu.plan(gpus, quick, one_host=True) if "--oversubscribe" in run.options]
-        nccl = ["--only", "nccl"]
-        by_memory = [[*nccl, "--quick", "--one-host", "--oversubscribe", ranks] for ranks in ("4", "8")]
-        self.assertEqual(shared(1), [[*nccl, "--quick", "--oversubscribe", "2"], [*nccl, "--measure", "--one-host", "--oversubscribe", "2"], *by_memory])
-        self.assertNotIn("--measure", sum(shared(1, True), []))
-        self.assertEqual(shared(2), [[*nccl, "--quick", "--oversubscribe", "3"], *by_memory])
+            return [run.options[2:] for run in gpu.plan(gpus, quick, one_host=True) if "--oversubscribe" in run.options]
+        by_memory = [["--quick", "--one-host", "--oversubscribe", ranks] for ranks in ("4", "8")]
+        two = ["--measure", "--quick", "--one-host", "--oversubscribe", "2"]
+        self.assertEqual(shared(1), [["--oversubscribe", "2"], two, *by_memory])
+        self.assertEqual(shared(1, True)[0], ["--quick", "--oversubscribe", "2"])
+        self.assertEqual(shared(2), [["--oversubscribe", "3"], *by_memory])
         self.assertEqual(shared(4), by_memory[1:])
         self.assertEqual(shared(8), [])
+        runs = gpu.plan(1, False, one_host=True)
+        self.assertEqual([run.options[1] for run in runs[2:4]], ["nccl", ",".join(f"nccl/{name}" for name in gpu.OF_MANY_RANKS.split(","))])
+        self.assertEqual(gpu.plan(1, False, "graph", one_host=True)[-1].options[:2], ["--only", "nccl/graph"])
 
     def test_smaller_groups_of_many_gpus(self):
         self.assertEqual(self.ranks(1, "--ranks"), [])
