@@ -202,7 +202,7 @@ def against_copy(lines, key):
 
 def host_times(runs):
     """Of a conversion without a route, where ranks are real and reach each other."""
-    return [(job["figures"]["us of host time for one, counted"], (run["ranks"], None, None)) for run, job in jobs_of({"runs": runs}, "direct_syncs")
+    return [(job["figures"]["us of host time for one"], (run["ranks"], None, None)) for run, job in jobs_of({"runs": runs}, "direct_syncs")
             if job["name"].startswith("nccl/") and (run.get("one_host") or not run["shares_gpus"])]
 
 
@@ -260,10 +260,10 @@ def without_a_route(results):
                  "rank. Microseconds, and GB/s read and written together.\n\n"
                  + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "copies", "GB/s", "GB/s back", "GB/s of copies"], rows))
     rows = [[described(run) if job["name"].startswith("nccl/") else "P = 2, simulated", f"{f['conversions']:,.0f}", f"{f['waits in them']:.0f}",
-             f"{f['reads in them']:.0f}", f"{f['allocations in them']:.0f}", f"{f['us of host time for one, counted']:.1f}"]
+             f"{f['reads in them']:.0f}", f"{f['allocations in them']:.0f}", f"{f['us of host time for one']:.1f}"]
             for run, job in jobs_of(results, "direct_syncs") for f in [job["figures"]] if "conversions" in f]
     if rows:
-        text += ("\nCounted by CUPTI, which takes part of the host's time for itself.\n\n"
+        text += ("\nCalls are counted by CUPTI; the host's time is taken without it.\n\n"
                  + table(["", "conversions", "waits", "reads", "allocations", "us of the host for one"], rows))
     return text
 

@@ -10,7 +10,8 @@
 enum {
     DEFAULT_TIMEOUT_MS = 60000,
     MOST_ABORT_MS = 5000, /* longer only if a graph holds the communicator */
-    MOST_IN_FLIGHT = 128  /* runs: their launches are well below the thousand at which CUDA blocks */
+    MOST_IN_FLIGHT = 128, /* runs: their launches are well below the thousand at which CUDA blocks */
+    RUNS_BETWEEN_QUESTIONS = 16
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -191,8 +192,9 @@ cpr_status cpr_cuda_group_admit(cpr_cuda_group *group, cpr_error *error) {
     if (!runs->marked) {
         return CPR_OK;
     }
-    const bool not_yet = ask(is_event_done, &runs->marker) == cudaErrorNotReady;
-    if (not_yet && runs->later < MOST_IN_FLIGHT && !cpr_deadline_passed(&runs->deadline)) {
+    const bool pressing = runs->later >= MOST_IN_FLIGHT || cpr_deadline_passed(&runs->deadline);
+    if (!pressing && (runs->later % RUNS_BETWEEN_QUESTIONS != 0 ||
+                      ask(is_event_done, &runs->marker) == cudaErrorNotReady)) {
         return CPR_OK;
     }
     if (await_until(&runs->deadline, group, is_event_done, &runs->marker, error) != CPR_OK) {
