@@ -117,7 +117,7 @@ static bool refill_by_route(trip *t, uint64_t salt) {
                           cpr_status_name(error.status));
     return stage_cpr(s, cpr_cuda_conversion_refill(t->conversion.direct, &error), &error,
                      "cpr_cuda_conversion_refill") &&
-           relist(t) && trip_paint(t, salt) && trip_forward(t) && trip_backward(t) && trip_judge(t, salt);
+           relist(t) && trip_there_and_back(t, salt);
 }
 
 bool test_direct_refill(stage *s) {
@@ -131,8 +131,7 @@ bool test_direct_refill(stage *s) {
     if (good)
         redraw(p, 2 * s->cp_size, &random);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
-    good = good && trip_open(&t, s, &plan) && trip_paint(&t, 1) && trip_forward(&t) && trip_backward(&t) &&
-           trip_judge(&t, 1);
+    good = good && trip_open(&t, s, &plan) && trip_there_and_back(&t, 1);
     const bool direct = good && is_direct(&t);
     good = good && (!direct || capture(&t, &graph, &instance));
     for (uint64_t salt = 2; good && salt < 2 + REPLAYS; salt++) {
@@ -182,8 +181,7 @@ bool test_direct_dynamic_cp(stage *s) {
         trip *t = &trips[random_next(&random) % SIZES];
         redraw(p, UNIT, &random);
         stage_step(s, "micro-batch %" PRIu64 " with cp_size %" PRId64, number, t->stage->cp_size);
-        good = refill(t) && relist(t) && trip_paint(t, number) && trip_forward(t) && trip_backward(t) &&
-               trip_judge(t, number);
+        good = refill(t) && relist(t) && trip_there_and_back(t, number);
     }
     for (int i = 0; i < SIZES; i++) {
         trip_close(&trips[i]);

@@ -309,8 +309,7 @@ static bool measure(const stage *s, pack *p, int64_t tokens, int64_t sequences) 
     pack_spread(tokens, sequences, s->cp_size, p);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
     stage_step(s, "%" PRId64 " tokens, %s, P = %" PRId64, tokens, p->name, s->cp_size);
-    bool good = trip_open(&t, s, &plan) && trip_paint(&t, 7) && trip_forward(&t) && trip_backward(&t) &&
-                trip_judge(&t, 7);
+    bool good = trip_open(&t, s, &plan) && trip_there_and_back(&t, 7);
     for (int way = 0; good && way < 2; way++)
         good = time_batches(&t, &ways[way], &us) && tell(&t, "direct, one device", way == 0, us);
     good = good && time_batches(&t, NULL, &us) && tell(&t, "copy, one device", true, us);

@@ -124,7 +124,7 @@ static bool convert_with(const stage *part, const cpr_route *route, pack *p, uin
             cpr_cuda_exchange_create(part->group, route, ROW_BYTES, NULL, &t.conversion.exchange, &error),
             &error, "cpr_cuda_exchange_create with the cache's route");
     }
-    good = good && trip_paint(&t, salt) && trip_forward(&t) && trip_backward(&t) && trip_judge(&t, salt);
+    good = good && trip_there_and_back(&t, salt);
     trip_close(&t);
     return good;
 }

@@ -48,8 +48,7 @@ bool test_graph(stage *s) {
     for (uint64_t salt = 1; good && salt <= REPLAYS; salt++)
         good = replay(&l, s, salt);
     /* the exchanges still work outside the graph */
-    good = good && trip_paint(&l.there, 99) && trip_forward(&l.there) && trip_backward(&l.there) &&
-           trip_judge(&l.there, 99);
+    good = good && trip_there_and_back(&l.there, 99);
     if (l.instance)
         cudaGraphExecDestroy(l.instance);
     if (l.graph)

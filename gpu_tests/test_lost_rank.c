@@ -31,10 +31,6 @@ static bool opens(stage *s, trip *t, pack *p, int64_t tokens, size_t row_bytes) 
     return (p || stage_fail(s, "no memory for a pack")) && fault_pack(s, tokens, p) && trip_open(t, s, &plan);
 }
 
-static bool goes_well(trip *t) {
-    return trip_paint(t, 1) && trip_forward(t) && trip_backward(t) && trip_judge(t, 1);
-}
-
 static bool play(stage *s, int64_t tokens, size_t row_bytes, fault *happens) {
     pack *p = malloc(sizeof *p);
     trip t = {0};
@@ -42,7 +38,7 @@ static bool play(stage *s, int64_t tokens, size_t row_bytes, fault *happens) {
     if (good && s->direct && cpr_cuda_conversion_method(t.conversion.direct) != CPR_CUDA_DIRECT)
         test_skip(s, "these ranks cannot write to each other's memory");
     else
-        good = good && goes_well(&t) && happens(s, &t);
+        good = good && trip_there_and_back(&t, 1) && happens(s, &t);
     trip_close(&t);
     free(p);
     return good;

@@ -178,10 +178,13 @@ bool trip_judge(trip *t, uint64_t salt) {
     return good;
 }
 
+bool trip_there_and_back(trip *t, uint64_t salt) {
+    return trip_paint(t, salt) && trip_forward(t) && trip_backward(t) && trip_judge(t, salt);
+}
+
 bool trip_make(const stage *s, const trip_plan *plan, uint64_t salt) {
     trip t;
-    const bool good = trip_open(&t, s, plan) && trip_paint(&t, salt) && trip_forward(&t) &&
-                      trip_backward(&t) && trip_judge(&t, salt);
+    const bool good = trip_open(&t, s, plan) && trip_there_and_back(&t, salt);
     trip_close(&t);
     return good;
 }

@@ -53,7 +53,10 @@ bool trip_backward(trip *t);
 /* Waits and judges both ends. */
 bool trip_judge(trip *t, uint64_t salt);
 
-/* All of it, once. */
+/* All of these once, with a trip that is open. */
+bool trip_there_and_back(trip *t, uint64_t salt);
+
+/* The same with one that is opened and closed for it. */
 bool trip_make(const stage *s, const trip_plan *plan, uint64_t salt);
 
 #endif

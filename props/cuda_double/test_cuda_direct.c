@@ -3,7 +3,7 @@
  * Conversions with or without a route, and windows, against the stand-in: ranks in threads that write to each other's windows.
  * What a rank finds is noted and judged when all have ended.
  */
-#include "example.h"
+#include "there_and_back.h"
 
 #include "cproute/cproute_cuda.h"
 #include "cuda_double.h"
@@ -12,9 +12,6 @@
 #include <time.h>
 
 enum {
-    MOST_RANKS = 4,
-    ROW_BYTES = 24,
-    TOKENS = 168,
     NOTES = 24,
     PATIENT_MS = 60000,
     SHORT_MS = 200,
@@ -22,7 +19,6 @@ enum {
     MOST_CHANNELS = 16
 };
 
-static const int64_t BOUNDARIES[] = {0, 24, 24, 96, 168};
 static const int64_t OTHERS[] = {0, 48, 48, 96, 168};
 static const int64_t WRONG[] = {0, 24, 12, 96, 168};
 
@@ -66,16 +62,8 @@ static void note(rank *r, cpr_error error) {
         r->notes[r->noted++] = error;
 }
 
-static void paint(const rank *r, cpr_layout layout, unsigned char *rows) {
-    cpr_intervals *intervals = NULL;
-    const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(r->device_offsets, LENGTH_OF(BOUNDARIES));
-    (void)cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){r->ranks, r->number}, layout, NULL,
-                               &intervals, NULL);
-    for (int64_t i = 0; intervals && i < intervals->count; i++)
-        for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
-            for (int byte = 0; byte < ROW_BYTES; byte++)
-                *rows++ = (unsigned char)((token + byte * 37) % 251);
-    cpr_intervals_free(intervals);
+static void paint_rank(const rank *r, cpr_layout layout, unsigned char *rows) {
+    paint(r->device_offsets, (cpr_geometry){r->ranks, r->number}, layout, rows);
 }
 
 static bool open_rank(rank *r) {
@@ -188,11 +176,11 @@ static bool reaches(rank *r, const char *what, const unsigned char *rows, const 
     return same;
 }
 
-static void there_and_back(rank *r, cpr_cuda_conversion *conversion) {
+static void converts(rank *r, cpr_cuda_conversion *conversion) {
     unsigned char *home = r->target + r->bytes;
     memset(r->target, 0xff, 2 * r->bytes);
-    paint(r, r->request.source, r->source);
-    paint(r, r->request.target, r->wanted);
+    paint_rank(r, r->request.source, r->source);
+    paint_rank(r, r->request.target, r->wanted);
     cpr_error error = convert(r, conversion, CPR_FORWARD, r->source, r->target);
     must(r, error.status == CPR_OK, "forward fails");
     reaches(r, "rows do not arrive", r->target, r->wanted);
@@ -216,9 +204,9 @@ static void plays_directly(rank *r) {
     cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
     must(r, cpr_cuda_window_is_shared(r->window), "a window that others cannot reach");
     if (conversion) {
-        there_and_back(r, conversion);
+        converts(r, conversion);
         memcpy(r->device_offsets, OTHERS, sizeof OTHERS);
-        there_and_back(r, conversion);
+        converts(r, conversion);
     }
     cpr_cuda_conversion_free(conversion);
 }
@@ -236,8 +224,8 @@ static void captured(rank *r) {
         memcpy(r->device_offsets, BOUNDARIES, sizeof BOUNDARIES);
         if (refills[i] == OTHERS)
             memcpy(r->device_offsets, OTHERS, sizeof OTHERS);
-        paint(r, CPR_ZIGZAG, r->source);
-        paint(r, CPR_CONTIGUOUS, r->wanted);
+        paint_rank(r, CPR_ZIGZAG, r->source);
+        paint_rank(r, CPR_CONTIGUOUS, r->wanted);
         memset(r->target, 0xff, r->bytes);
         memcpy(r->device_offsets, refills[i], sizeof BOUNDARIES);
         cudaGraphLaunch((cudaGraphExec_t)(void *)graph, r->stream);
@@ -280,14 +268,14 @@ static void plays_by_route(rank *r) {
     cpr_error error;
     cpr_cuda_conversion *conversion = make(r, CPR_CUDA_ROUTE);
     if (conversion) {
-        there_and_back(r, conversion);
+        converts(r, conversion);
         memcpy(r->device_offsets, OTHERS, sizeof OTHERS);
         memcpy(r->host_offsets, OTHERS, sizeof OTHERS);
         (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
         must(r, error.status == CPR_CAPTURE_LAYOUT_CHANGE, "a stale route is run");
         (void)cpr_cuda_conversion_refill(conversion, &error);
         must(r, error.status == CPR_OK, "a route is not built anew");
-        there_and_back(r, conversion);
+        converts(r, conversion);
     }
     cpr_cuda_conversion_free(conversion);
     conversion = NULL;
@@ -334,7 +322,7 @@ static void odd_ones(rank *r) {
         must(r, memcmp(r->target, untouched, 2 * r->bytes) == 0, "something is written");
     }
     memcpy(r->device_offsets, BOUNDARIES, sizeof BOUNDARIES);
-    there_and_back(r, conversion);
+    converts(r, conversion);
     free(outside);
     free(untouched);
     cpr_cuda_conversion_free(conversion);
@@ -374,8 +362,8 @@ static void told_late(rank *r) {
     memcpy(r->device_offsets, WRONG, sizeof WRONG);
     must(r, convert(r, conversion, CPR_FORWARD, r->source, r->target).status == CPR_OK, "told at once");
     memcpy(r->device_offsets, BOUNDARIES, sizeof BOUNDARIES);
-    paint(r, CPR_ZIGZAG, r->source);
-    paint(r, CPR_CONTIGUOUS, r->wanted);
+    paint_rank(r, CPR_ZIGZAG, r->source);
+    paint_rank(r, CPR_CONTIGUOUS, r->wanted);
     note(r, convert(r, conversion, CPR_FORWARD, r->source, r->target));
     reaches(r, "the run that tells is not made", r->target, r->wanted);
     note(r, told(conversion));
@@ -498,7 +486,7 @@ static void many(rank *r) {
     note(r, error);
     cpr_cuda_conversion_free(conversions[5]);
     conversions[5] = make(r, CPR_CUDA_DIRECT);
-    there_and_back(r, conversions[5]);
+    converts(r, conversions[5]);
     for (int i = 0; i < MOST_CHANNELS; i++)
         cpr_cuda_conversion_free(conversions[i]);
 }
@@ -581,20 +569,19 @@ static void whichever_allocation_fails(void **state) {
 static void simulated(void **state) {
     (void)state;
     enum { RANKS = 3 };
-    const size_t bytes = (size_t)(TOKENS / RANKS) * ROW_BYTES;
-    static rank ranks[RANKS];
+    int64_t offsets[RANKS][LENGTH_OF(BOUNDARIES)];
     cpr_cu_seqlens views[RANKS];
-    unsigned char *start[RANKS], *wanted[RANKS], *away[RANKS], *home[RANKS];
+    there_and_back rows[RANKS];
+    const void *start[RANKS];
+    void *away[RANKS], *home[RANKS];
     ledger book;
     const cpr_allocator allocator = ledger_allocator(&book);
     for (int64_t r = 0; r < RANKS; r++) {
-        ranks[r] = (rank){.number = r, .ranks = RANKS};
-        memcpy(ranks[r].device_offsets, BOUNDARIES, sizeof BOUNDARIES);
-        views[r] = cpr_cu_seqlens_int64(ranks[r].device_offsets, LENGTH_OF(BOUNDARIES));
+        memcpy(offsets[r], BOUNDARIES, sizeof BOUNDARIES);
+        views[r] = cpr_cu_seqlens_int64(offsets[r], LENGTH_OF(BOUNDARIES));
         views[r].device = CPR_CUDA;
-        start[r] = malloc(bytes), wanted[r] = malloc(bytes), away[r] = malloc(bytes), home[r] = malloc(bytes);
-        paint(&ranks[r], CPR_HEADS_THEN_TAILS, start[r]);
-        paint(&ranks[r], CPR_CONTIGUOUS, wanted[r]);
+        rows[r] = there_and_back_make((cpr_geometry){RANKS, r}, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
+        start[r] = rows[r].start, away[r] = rows[r].away, home[r] = rows[r].home;
     }
     cudaStream_t stream;
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
@@ -606,20 +593,16 @@ static void simulated(void **state) {
     cpr_error error;
     assert_int_equal(
         cpr_cuda_direct_simulation_create(&request, views, RANKS, &allocator, &simulation, &error), CPR_OK);
-    assert_int_equal(cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
-                                                    (void *const *)away, stream, &error),
+    assert_int_equal(cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, start, away, stream, &error),
                      CPR_OK);
-    assert_int_equal(cpr_cuda_direct_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away,
-                                                    (void *const *)home, stream, &error),
+    assert_int_equal(cpr_cuda_direct_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away, home,
+                                                    stream, &error),
                      CPR_OK);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
-    for (int64_t r = 0; r < RANKS; r++) {
-        assert_memory_equal(away[r], wanted[r], bytes);
-        assert_memory_equal(home[r], start[r], bytes);
-    }
-    memcpy(ranks[1].device_offsets, WRONG, sizeof WRONG);
-    (void)cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
-                                         (void *const *)home, stream, &error);
+    for (int64_t r = 0; r < RANKS; r++)
+        assert_true(there_and_back_right(&rows[r]));
+    memcpy(offsets[1], WRONG, sizeof WRONG);
+    (void)cpr_cuda_direct_simulation_run(simulation, CPR_FORWARD, start, home, stream, &error);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     (void)cpr_cuda_direct_simulation_check(simulation, 0, &error);
     expect_error(&error, CPR_PEER_FAILED, 1, CPR_DECREASING, 0);
@@ -627,7 +610,7 @@ static void simulated(void **state) {
     expect_error(&error, CPR_DECREASING, 2, 12, 24);
     (void)cpr_cuda_direct_simulation_check(simulation, 1, &error);
     expect_error(&error, CPR_OK, -1, 0, 0);
-    assert_memory_equal(home[2], start[2], bytes);
+    assert_memory_equal(home[2], start[2], rows[2].bytes);
     cpr_cuda_direct_simulation_free(simulation);
     cpr_cuda_direct_simulation_free(NULL);
 
@@ -649,7 +632,7 @@ static void simulated(void **state) {
     cudaStreamDestroy(stream);
     assert_int_equal(double_held(), 0);
     for (int64_t r = 0; r < RANKS; r++)
-        free(start[r]), free(wanted[r]), free(away[r]), free(home[r]);
+        there_and_back_free(&rows[r]);
 }
 
 int main(void) {

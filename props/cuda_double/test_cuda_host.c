@@ -3,19 +3,14 @@
  * The host code of the GPU part against a stand-in for CUDA and NCCL, ranks in threads: what it enqueues delivers every row, whatever
  * call fails ends in an error on every rank, nothing is leaked, and a run neither waits nor allocates.
  */
-#include "example.h"
+#include "there_and_back.h"
 
 #include "cproute/cproute_cuda.h"
 #include "cuda_double.h"
 #include <pthread.h>
 #include <stdio.h>
 
-enum { MOST_RANKS = 4, ROW_BYTES = 24, PATIENT_MS = 60000, SHORT_MS = 100 };
-
-static const int64_t BOUNDARIES[] = {0, 24, 24, 96, 168};
-static const int64_t TOKENS = 168;
-
-enum { BUFFERS = 4 };
+enum { PATIENT_MS = 60000, SHORT_MS = 100 };
 
 /* What a rank was told to do, and what came of it. */
 typedef struct rank {
@@ -28,7 +23,7 @@ typedef struct rank {
     int64_t calls_held;
     size_t host_held;
     bool rows_right;
-    unsigned char *buffers[BUFFERS];
+    there_and_back rows;
     int64_t enqueued; /* runs that were accepted, if it goes on and on */
     char ranges[1024];
 } rank;
@@ -55,19 +50,6 @@ typedef struct play {
 static cpr_route *route_in(const play *p, int64_t number) {
     return route_of(BOUNDARIES, LENGTH_OF(BOUNDARIES), (cpr_geometry){p->ranks, number}, p->source,
                     p->target);
-}
-
-static void paint(const play *p, cpr_layout layout, int64_t number, unsigned char *rows) {
-    cpr_intervals *intervals = NULL;
-    const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(BOUNDARIES, LENGTH_OF(BOUNDARIES));
-    assert_int_equal(cpr_layout_intervals(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){p->ranks, number}, layout,
-                                          NULL, &intervals, NULL),
-                     CPR_OK);
-    for (int64_t i = 0; i < intervals->count; i++)
-        for (int64_t token = intervals->items[i].begin; token < intervals->items[i].end; token++)
-            for (int byte = 0; byte < ROW_BYTES; byte++)
-                *rows++ = (unsigned char)((token + byte * 37) % 251);
-    cpr_intervals_free(intervals);
 }
 
 static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
@@ -97,27 +79,19 @@ static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_gr
 /* There and back. */
 static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
     const play *p = r->play;
-    const size_t bytes = (size_t)(TOKENS / p->ranks) * ROW_BYTES;
-    for (int i = 0; i < BUFFERS; i++)
-        r->buffers[i] = malloc(bytes);
-    unsigned char *start = r->buffers[0], *wanted = r->buffers[1], *away = r->buffers[2],
-                  *home = r->buffers[3];
-    paint(p, p->source, r->number, start);
-    paint(p, p->target, r->number, wanted);
-    memset(away, 0xff, bytes);
-    memset(home, 0xff, bytes);
+    there_and_back *rows = &r->rows;
+    *rows = there_and_back_make((cpr_geometry){p->ranks, r->number}, p->source, p->target);
     for (; r->enqueued < p->goes_on; r->enqueued++)
-        if (cpr_cuda_exchange_run(exchange, CPR_FORWARD, start, away, r->stream, &r->run) != CPR_OK)
+        if (cpr_cuda_exchange_run(exchange, CPR_FORWARD, rows->start, rows->away, r->stream, &r->run) !=
+            CPR_OK)
             return;
-    r->run = convert(r, exchange, group, CPR_FORWARD, start, away, r->stream, &r->waited);
+    r->run = convert(r, exchange, group, CPR_FORWARD, rows->start, rows->away, r->stream, &r->waited);
     if (r->run.status == CPR_OK && r->waited.status == CPR_OK && !p->does_not_wait)
-        r->run = convert(r, exchange, group, CPR_BACKWARD, away, home, r->stream, &r->waited);
-    r->rows_right = memcmp(away, wanted, bytes) == 0 && memcmp(home, start, bytes) == 0;
+        r->run = convert(r, exchange, group, CPR_BACKWARD, rows->away, rows->home, r->stream, &r->waited);
+    r->rows_right = there_and_back_right(rows);
     /* Whoever waited may free them. */
-    for (int i = 0; i < BUFFERS && !p->does_not_wait; i++) {
-        free(r->buffers[i]);
-        r->buffers[i] = NULL;
-    }
+    if (!p->does_not_wait)
+        there_and_back_free(rows);
 }
 
 static void *rank_plays(void *context) {
@@ -156,8 +130,7 @@ static void *rank_plays(void *context) {
         double_fail_call(-1, cudaSuccess);
         r->aborted = double_comm_aborted(r->comm);
     }
-    for (int i = 0; i < BUFFERS; i++)
-        free(r->buffers[i]);
+    there_and_back_free(&r->rows);
     cpr_route_free(route);
     cudaStreamDestroy(r->stream);
     r->calls_held = double_held();
@@ -189,6 +162,15 @@ static play plain_play(int64_t ranks) {
                   .odd = -1,
                   .fail_allocation = -1,
                   .fail_call = -1};
+}
+
+/* One rank leaves, and the others do not wait for it for long. */
+static play play_with_an_absent_rank(int64_t ranks) {
+    play p = plain_play(ranks);
+    p.odd = 1;
+    p.absent_from_run = true;
+    p.timeout_ms = SHORT_MS;
+    return p;
 }
 
 static void expect_all_right(const play *p) {
@@ -300,11 +282,8 @@ static void whichever_allocation_is_refused(void **state) {
 
 static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **state) {
     (void)state;
-    play p = plain_play(3);
+    play p = play_with_an_absent_rank(3);
     rank ranks[MOST_RANKS];
-    p.odd = 1;
-    p.absent_from_run = true;
-    p.timeout_ms = SHORT_MS;
     perform(&p, ranks);
     for (int64_t r = 0; r < p.ranks; r++) {
         if (r == p.odd)
@@ -322,12 +301,9 @@ static void a_rank_that_does_not_come_is_waited_for_no_longer_than_said(void **s
 /* NCCL's abort waits for graphs, which only who waits for the abort could destroy. */
 static void a_graph_holds_up_no_wait(void **state) {
     (void)state;
-    play p = plain_play(3);
+    play p = play_with_an_absent_rank(3);
     rank ranks[MOST_RANKS];
-    p.odd = 1;
-    p.absent_from_run = true;
     p.captured = true;
-    p.timeout_ms = SHORT_MS;
     perform(&p, ranks);
     for (int64_t r = 0; r < p.ranks; r++) {
         if (r == p.odd)
@@ -342,12 +318,9 @@ static void a_graph_holds_up_no_wait(void **state) {
 static void who_enqueues_notices_a_silent_rank(void **state) {
     enum { RUNS = 5000, MOST_ACCEPTED = 200 };
     (void)state;
-    play p = plain_play(3);
+    play p = play_with_an_absent_rank(3);
     rank ranks[MOST_RANKS];
-    p.odd = 1;
-    p.absent_from_run = true;
     p.goes_on = RUNS;
-    p.timeout_ms = SHORT_MS;
     perform(&p, ranks);
     for (int64_t r = 0; r < p.ranks; r++) {
         if (r == p.odd)
@@ -492,12 +465,9 @@ static void a_capture_can_be_under_way(void **state) {
 
 static void freeing_waits_no_longer_than_said_either(void **state) {
     (void)state;
-    play p = plain_play(2);
+    play p = play_with_an_absent_rank(2);
     rank ranks[MOST_RANKS];
-    p.odd = 1;
-    p.absent_from_run = true;
     p.does_not_wait = true;
-    p.timeout_ms = SHORT_MS;
     perform(&p, ranks);
     expect_error(&ranks[0].run, CPR_OK, -1, 0, 0);
     assert_true(ranks[0].aborted);
@@ -532,14 +502,14 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     (void)state;
     enum { RANKS = 3 };
     play p = plain_play(RANKS);
-    const size_t bytes = (size_t)(TOKENS / RANKS) * ROW_BYTES;
     cpr_route *routes[RANKS];
-    unsigned char *start[RANKS], *wanted[RANKS], *away[RANKS], *home[RANKS];
+    there_and_back rows[RANKS];
+    const void *start[RANKS];
+    void *away[RANKS], *home[RANKS];
     for (int64_t r = 0; r < RANKS; r++) {
         routes[r] = route_in(&p, r);
-        start[r] = malloc(bytes), wanted[r] = malloc(bytes), away[r] = malloc(bytes), home[r] = malloc(bytes);
-        paint(&p, p.source, r, start[r]);
-        paint(&p, p.target, r, wanted[r]);
+        rows[r] = there_and_back_make((cpr_geometry){RANKS, r}, p.source, p.target);
+        start[r] = rows[r].start, away[r] = rows[r].away, home[r] = rows[r].home;
     }
     cudaStream_t stream;
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
@@ -550,30 +520,22 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     const cpr_route *const *all = (const cpr_route *const *)routes;
     assert_int_equal(cpr_cuda_simulation_create(all, RANKS, ROW_BYTES, &allocator, &simulation, &error),
                      CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start,
-                                             (void *const *)away, stream, &error),
-                     CPR_OK);
-    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away,
-                                             (void *const *)home, stream, &error),
-                     CPR_OK);
+    assert_int_equal(cpr_cuda_simulation_run(simulation, CPR_FORWARD, start, away, stream, &error), CPR_OK);
+    assert_int_equal(
+        cpr_cuda_simulation_run(simulation, CPR_BACKWARD, (const void *const *)away, home, stream, &error),
+        CPR_OK);
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
-    for (int64_t r = 0; r < RANKS; r++) {
-        assert_memory_equal(away[r], wanted[r], bytes);
-        assert_memory_equal(home[r], start[r], bytes);
-    }
-    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, (void *const *)start,
-                                  stream, &error);
+    for (int64_t r = 0; r < RANKS; r++)
+        assert_true(there_and_back_right(&rows[r]));
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, start, (void *const *)start, stream, &error);
     expect_error(&error, CPR_BAD_ROW, -1, 0, 0);
-    void *const crossed[RANKS] = {start[1], away[1], away[2]}, *const doubled[RANKS] = {away[0], away[1],
-                                                                                        away[0]};
-    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, crossed, stream,
-                                  &error);
+    void *const crossed[RANKS] = {rows[1].start, away[1], away[2]}, *const doubled[RANKS] = {away[0], away[1],
+                                                                                             away[0]};
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, start, crossed, stream, &error);
     expect_error(&error, CPR_BAD_ROW, 0, 1, 0);
-    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, (const void *const *)start, doubled, stream,
-                                  &error);
+    (void)cpr_cuda_simulation_run(simulation, CPR_FORWARD, start, doubled, stream, &error);
     expect_error(&error, CPR_BAD_ROW, 0, 2, 0);
-    (void)cpr_cuda_simulation_run(simulation, (cpr_direction)2, (const void *const *)start,
-                                  (void *const *)away, stream, &error);
+    (void)cpr_cuda_simulation_run(simulation, (cpr_direction)2, start, away, stream, &error);
     expect_error(&error, CPR_BAD_DIRECTION, -1, 2, 2);
     cpr_cuda_simulation_free(simulation);
     cpr_cuda_simulation_free(NULL);
@@ -607,7 +569,7 @@ static void simulated_ranks_convert_there_and_back(void **state) {
     assert_int_equal(double_held(), 0);
     for (int64_t r = 0; r < RANKS; r++) {
         cpr_route_free(routes[r]);
-        free(start[r]), free(wanted[r]), free(away[r]), free(home[r]);
+        there_and_back_free(&rows[r]);
     }
 }
 

@@ -8,9 +8,7 @@
 static bool same_as_alone(const engine_under_test *engine, const cpr_route_request *request,
                           const cpr_route *route, verdict *v) {
     cpr_route *alone;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](request, NULL, &alone, &error);
-    if (!call_ok(status, &error, "the builder", v))
+    if (!engine_builds(engine, request, &alone, v))
         return false;
     const bool same = same_route(route, "built with all ranks", alone, "built alone",
                                  "a route depends on who else gets one", v);

@@ -230,12 +230,11 @@ void judge_dump(const route_case *c, const engine_under_test *engine, verdict *v
     if (!subject_listable(c, v))
         return;
     const cpr_route_request request = subject_request(c);
-    cpr_route *route = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &route, &error);
-    if (call_ok(status, &error, "the builder", v))
-        for (int form = CPR_DUMP_JSON_ROWS; form <= CPR_DUMP_TEXT; form++)
-            if (!judge_form(engine, route, (cpr_dump_form)form, c->salt, v))
-                break;
+    cpr_route *route;
+    if (!engine_builds(engine, &request, &route, v))
+        return;
+    for (int form = CPR_DUMP_JSON_ROWS; form <= CPR_DUMP_TEXT; form++)
+        if (!judge_form(engine, route, (cpr_dump_form)form, c->salt, v))
+            break;
     cpr_route_free(route);
 }

@@ -2,6 +2,7 @@
 #include "engine_under_test.h"
 
 #include "by_places.h"
+#include "compare.h"
 
 const char *const builder_names[BUILDER_COUNT] = {"interval", "definition", "per-token", "places"};
 
@@ -49,3 +50,14 @@ const engine_under_test the_engine = {
     .direct_by_lookup = cpr_direct_by_lookup,
     .direct_found_in = cpr_direct_found_in,
 };
+
+bool engine_builds(const engine_under_test *engine, const cpr_route_request *request, cpr_route **route,
+                   verdict *v) {
+    cpr_error error;
+    *route = NULL;
+    if (call_ok(engine->build[BY_INTERVALS](request, NULL, route, &error), &error, "the builder", v))
+        return true;
+    cpr_route_free(*route);
+    *route = NULL;
+    return false;
+}

@@ -9,6 +9,7 @@
 #include "cproute/cproute.h"
 #include "cuda/direct.h"
 #include "cuda/moves.h"
+#include "kit/law.h"
 
 typedef enum builder { BY_INTERVALS, BY_DEFINITION, PER_TOKEN, BY_PLACES, BUILDER_COUNT } builder;
 
@@ -88,5 +89,9 @@ typedef struct engine_under_test {
 
 /* The library itself. */
 extern const engine_under_test the_engine;
+
+/* The route of a legal request, by intervals. On false, the verdict says why and nothing is to be freed. */
+bool engine_builds(const engine_under_test *engine, const cpr_route_request *request, cpr_route **route,
+                   verdict *v);
 
 #endif

@@ -83,14 +83,10 @@ static bool same_tensor(tensor a, tensor b) {
 }
 
 static bool refuses_other_direction(encoding *e, verdict *v) {
-    cpr_route_request opposite = e->request;
-    opposite.source = e->request.target;
-    opposite.target = e->request.source;
-    cpr_route *route = NULL;
-    cpr_error error;
-    const cpr_status status = e->engine->build[BY_INTERVALS](&opposite, NULL, &route, &error);
+    const cpr_route_request opposite = request_reversed(&e->request);
+    cpr_route *route;
     tensor flat;
-    if (!call_ok(status, &error, "the builder", v))
+    if (!engine_builds(e->engine, &opposite, &route, v))
         return false;
     const bool good =
         encode(e, route, &flat, v) &&
@@ -153,10 +149,8 @@ void judge_flat_tensor(const route_case *c, const engine_under_test *engine, ver
     if (!subject_listable(c, v))
         return;
     encoding e = {.engine = engine, .c = c, .request = subject_request(c)};
-    cpr_route *route = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&e.request, NULL, &route, &error);
-    if (!call_ok(status, &error, "the builder", v))
+    cpr_route *route;
+    if (!engine_builds(engine, &e.request, &route, v))
         return;
     e.route = route;
     judge(&e, v);

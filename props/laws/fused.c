@@ -4,6 +4,7 @@
 #include "group.h"
 #include "laws.h"
 #include "oracle.h"
+#include "subject.h"
 #include "tensor_group.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -155,10 +156,9 @@ static bool is_natural(const fusion *f) {
 
 /* With tp_size 1 and ranks in order it is the plain route, digest and all; else the group is told by the digest. */
 static bool plain_if_plain(const fusion *f, verdict *v) {
-    cpr_route *plain = NULL;
-    cpr_error error;
+    cpr_route *plain;
     const cpr_route_request request = request_of_rank(&f->request, 0);
-    if (!call_ok(f->engine->build[BY_INTERVALS](&request, NULL, &plain, &error), &error, "the builder", v))
+    if (!engine_builds(f->engine, &request, &plain, v))
         return false;
     const cpr_route *fused = f->routes.routes[tensor_group_rank(&f->tensor, 0, 0)];
     const bool natural = is_natural(f);

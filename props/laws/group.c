@@ -8,9 +8,7 @@
 static bool build_one(group *g, const engine_under_test *engine, const cpr_route_request *request,
                       int64_t rank, verdict *v) {
     const cpr_route_request mine = request_of_rank(request, rank);
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&mine, NULL, &g->routes[rank], &error);
-    if (!call_ok(status, &error, "the builder", v))
+    if (!engine_builds(engine, &mine, &g->routes[rank], v))
         return false;
     const cpr_route *route = g->routes[rank];
     const int64_t rows = route->total_tokens / g->size;

@@ -326,10 +326,8 @@ static bool largest_of_all(const giant *g, int64_t *largest, verdict *v) {
     *largest = 0;
     for (int64_t rank = 0; rank < g->request.geometry.cp_size; rank++) {
         const cpr_route_request request = request_of_rank(&g->request, rank);
-        cpr_route *route = NULL;
-        cpr_error error;
-        const cpr_status status = g->engine->build[BY_INTERVALS](&request, NULL, &route, &error);
-        if (!call_ok(status, &error, "the builder", v))
+        cpr_route *route;
+        if (!engine_builds(g->engine, &request, &route, v))
             return false;
         const int64_t message = largest_message(&route->send);
         *largest = message > *largest ? message : *largest;

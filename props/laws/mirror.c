@@ -70,19 +70,15 @@ static bool judge_pair(const cpr_route *there, const cpr_route *back, scratch *s
 void judge_mirror(const route_case *c, const engine_under_test *engine, verdict *v) {
     if (!subject_legal(c, v))
         return;
-    const cpr_route_request request = subject_request(c);
-    cpr_route_request reverse = request;
-    reverse.source = request.target;
-    reverse.target = request.source;
-    cpr_route *there = NULL, *back = NULL;
+    const cpr_route_request request = subject_request(c), reverse = request_reversed(&request);
+    cpr_route *there, *back = NULL;
     cpr_error error;
+    if (!engine_builds(engine, &request, &there, v))
+        return;
     scratch s = {0};
-    cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &there, &error);
-    if (call_ok(status, &error, "the builder", v)) {
-        status = engine->build[BY_INTERVALS](&reverse, NULL, &back, &error);
-        if (call_ok(status, &error, "the builder of the reverse", v))
-            judge_pair(there, back, &s, v);
-    }
+    const cpr_status status = engine->build[BY_INTERVALS](&reverse, NULL, &back, &error);
+    if (call_ok(status, &error, "the builder of the reverse", v))
+        judge_pair(there, back, &s, v);
     scratch_free(&s);
     cpr_route_free(back);
     cpr_route_free(there);

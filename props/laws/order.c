@@ -141,10 +141,8 @@ void judge_order(const route_case *c, const engine_under_test *engine, verdict *
     if (!subject_listable(c, v))
         return;
     const cpr_route_request request = subject_request(c);
-    cpr_route *route = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &route, &error);
-    if (!call_ok(status, &error, "the builder", v))
+    cpr_route *route;
+    if (!engine_builds(engine, &request, &route, v))
         return;
     neighbourhood n = {
         route, oracle_pack_of(c), c->source, c->target, c->geometry.cp_rank, c->geometry.cp_size, 0};

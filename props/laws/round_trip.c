@@ -290,10 +290,7 @@ static void judge_trip(trip *t, verdict *v) {
 void judge_round_trip(const route_case *c, const engine_under_test *engine, verdict *v) {
     if (!subject_listable(c, v))
         return;
-    const cpr_route_request request = subject_request(c);
-    cpr_route_request reverse = request;
-    reverse.source = request.target;
-    reverse.target = request.source;
+    const cpr_route_request request = subject_request(c), reverse = request_reversed(&request);
     const oracle_pack pack = oracle_pack_of(c);
     trip t = {.engine = engine,
               .c = c,

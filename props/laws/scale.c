@@ -67,10 +67,8 @@ void judge_scale(const route_case *c, const engine_under_test *engine, verdict *
         return;
     const cpr_route_request request = subject_request(c);
     const int64_t k = factor_of(c->salt, route_case_tokens(c));
-    cpr_route *one = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &one, &error);
-    if (!call_ok(status, &error, "the builder", v))
+    cpr_route *one;
+    if (!engine_builds(engine, &request, &one, v))
         return;
     scratch s = {0};
     judge_factor(&request, c, k, engine, one, &s, v);

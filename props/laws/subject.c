@@ -30,6 +30,13 @@ cpr_route_request request_of_rank(const cpr_route_request *request, int64_t rank
     return other;
 }
 
+cpr_route_request request_reversed(const cpr_route_request *request) {
+    cpr_route_request reverse = *request;
+    reverse.source = request->target;
+    reverse.target = request->source;
+    return reverse;
+}
+
 uint64_t salt_below(uint64_t salt, unsigned draw, uint64_t below) {
     uint64_t state = salt;
     for (unsigned i = 0; i < draw; i++)

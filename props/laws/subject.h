@@ -21,6 +21,9 @@ cpr_route_request subject_request(const route_case *c);
 /* The same request for another rank. */
 cpr_route_request request_of_rank(const cpr_route_request *request, int64_t rank);
 
+/* The same request with the two layouts exchanged. */
+cpr_route_request request_reversed(const cpr_route_request *request);
+
 /* An independent number in [0, below) out of the salt; `draw` numbers them. */
 uint64_t salt_below(uint64_t salt, unsigned draw, uint64_t below);
 

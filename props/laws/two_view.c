@@ -55,10 +55,10 @@ static bool is_right(const cpr_two_view *view, const crossing *x, scratch *s, ve
 }
 
 static cpr_two_view *make(const engine_under_test *engine, const cpr_route_request *request, verdict *v) {
-    cpr_route *route = NULL;
+    cpr_route *route;
     cpr_two_view *view = NULL;
     cpr_error error;
-    if (call_ok(engine->build[BY_INTERVALS](request, NULL, &route, &error), &error, "the builder", v))
+    if (engine_builds(engine, request, &route, v))
         call_ok(engine->two_view(route, NULL, &view, &error), &error, "two_view", v);
     cpr_route_free(route);
     return view;
@@ -103,10 +103,10 @@ static bool refuses_others(const route_case *c, const engine_under_test *engine,
                                  ? (cpr_error){CPR_BAD_LAYOUT, 1, (int)c->target, (int)other}
                                  : (cpr_error){CPR_BAD_LAYOUT, 0, (int)c->source, CPR_ZIGZAG};
     const cpr_route_request request = subject_request(c);
-    cpr_route *route = NULL;
+    cpr_route *route;
     cpr_two_view *view = NULL;
     cpr_error error;
-    if (!call_ok(engine->build[BY_INTERVALS](&request, NULL, &route, &error), &error, "the builder", v))
+    if (!engine_builds(engine, &request, &route, v))
         return false;
     const cpr_status status = engine->two_view(route, NULL, &view, &error);
     cpr_route_free(route);

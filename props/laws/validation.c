@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare.h"
 #include "laws.h"
 #include "scratch.h"
 #include "subject.h"
@@ -318,10 +317,8 @@ void judge_validation(const route_case *c, const engine_under_test *engine, verd
     if (!subject_legal(c, v))
         return;
     const cpr_route_request request = subject_request(c);
-    cpr_route *route = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &route, &error);
-    if (call_ok(status, &error, "the builder", v))
+    cpr_route *route;
+    if (engine_builds(engine, &request, &route, v))
         judge_route(engine, route, c->salt, v);
     cpr_route_free(route);
 }

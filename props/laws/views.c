@@ -89,10 +89,8 @@ void judge_views(const route_case *c, const engine_under_test *engine, verdict *
     const int64_t total = route_case_tokens(c);
     const bool listable = total <= CASE_ENUMERABLE && c->geometry.cp_size <= GROUP_MAX;
     const cpr_route_request request = subject_request(c);
-    cpr_route *wanted = NULL;
-    cpr_error error;
-    const cpr_status status = engine->build[BY_INTERVALS](&request, NULL, &wanted, &error);
-    if (!call_ok(status, &error, "the builder", v))
+    cpr_route *wanted;
+    if (!engine_builds(engine, &request, &wanted, v))
         return;
     const builder other = (builder)salt_below(c->salt, 8, BUILDER_COUNT);
     for (int dtype = CPR_INT32; dtype <= CPR_INT64; dtype++) {
