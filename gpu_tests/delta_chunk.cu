@@ -60,6 +60,10 @@ template <class Kind> struct view : delta_chunk {
                    ? static_cast<const number *>(parameters) + (head * channels() + channel) * taps
                    : nullptr;
     }
+    /* Where a row is in the states, or their gradients, of all heads. */
+    DELTA_ANYWHERE number *row_of(void *of_all_heads, int64_t head, int64_t value) const {
+        return static_cast<number *>(of_all_heads) + (head * values + value) * keys;
+    }
     DELTA_ANYWHERE number *checkpoint(int64_t number_of_segment, int64_t head) const {
         return static_cast<number *>(checkpoints) + (number_of_segment * heads + head) * matrix();
     }
@@ -266,7 +270,7 @@ template <class Kind> struct run_job {
         team.each(rows.count(block), [&](int64_t lane) {
             const int64_t v = rows.begin(block) + lane;
             number *row = places + lane * padded(c.keys);
-            copy(row, static_cast<const number *>(c.entry) + (head * c.values + v) * c.keys, c.keys);
+            copy(row, c.row_of(c.entry, head, v), c.keys);
             for (int64_t token = 0; token < c.count; token++) {
                 const token_of_head<number> t = mixed_token(c, token, head);
                 if (c.begins_sequence(token))
@@ -303,7 +307,7 @@ template <class Kind> struct fold_job {
                         made[j] = made[j] + row[i] * matrix[i * c.keys + j];
                 copy(row, made, c.keys);
             }
-            copy(static_cast<number *>(c.entry) + (head * c.values + v) * c.keys, row, c.keys);
+            copy(c.row_of(c.entry, head, v), row, c.keys);
         });
     }
 };
@@ -335,7 +339,7 @@ template <class Kind> struct fold_back_job {
                     made[i] = dot(made[i], grad, matrix + i * c.keys, c.keys);
                 copy(grad, made, c.keys);
             }
-            copy(static_cast<number *>(c.exit_grad) + (head * c.values + v) * c.keys, grad, c.keys);
+            copy(c.row_of(c.exit_grad, head, v), grad, c.keys);
         });
     }
 };
@@ -359,7 +363,7 @@ template <class Kind> struct grad_job {
                 if (c.begins_sequence(token))
                     fill(grad, Kind::zero(), c.keys);
             }
-            copy(static_cast<number *>(c.entry_grad) + (head * c.values + v) * c.keys, grad, c.keys);
+            copy(c.row_of(c.entry_grad, head, v), grad, c.keys);
         });
     }
 };
@@ -471,8 +475,7 @@ template <class Kind> struct run_back_job {
     DELTA_JOB void operator()(delta_team &team, int64_t head, uint32_t *shared) const {
         const places at = places_in(shared);
         team.each(c.values, [&](int64_t v) {
-            copy(at.grads + v * padded(c.keys),
-                 static_cast<const number *>(c.exit_grad) + (head * c.values + v) * c.keys, c.keys);
+            copy(at.grads + v * padded(c.keys), c.row_of(c.exit_grad, head, v), c.keys);
         });
         for (int64_t end = c.count; end > 0;) {
             const int64_t begin = (end - 1) / c.segment * c.segment;
