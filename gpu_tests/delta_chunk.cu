@@ -61,8 +61,8 @@ template <class Kind> struct view : delta_chunk {
                    : nullptr;
     }
     /* Where a row is in the states, or their gradients, of all heads. */
-    DELTA_ANYWHERE number *row_of(void *states, int64_t head, int64_t value) const {
-        return static_cast<number *>(states) + (head * values + value) * keys;
+    DELTA_ANYWHERE number *row_of(void *of_all_heads, int64_t head, int64_t value) const {
+        return static_cast<number *>(of_all_heads) + (head * values + value) * keys;
     }
     DELTA_ANYWHERE number *checkpoint(int64_t number_of_segment, int64_t head) const {
         return static_cast<number *>(checkpoints) + (number_of_segment * heads + head) * matrix();
