@@ -24,6 +24,7 @@
 #include "layout.h"
 #include "listing.h"
 #include "request.h"
+#include "same_frames.h"
 #include "zigzag_contiguous.h"
 
 /* Both layouts, as this rank sees them on one side of the route. */
@@ -90,6 +91,13 @@ static bool list_crossing(const crossed_layouts *send, cpr_route *route) {
            intersect(&recv, &route->allocator, &route->recv);
 }
 
+static bool list_same_frames(const crossed_layouts *send, cpr_route *route) {
+    const cpr_same_frames sent = {send->cu_seqlens, CPR_SEND, send->rank, send->ours, send->theirs};
+    const cpr_same_frames received = {send->cu_seqlens, CPR_RECV, send->rank, send->theirs, send->ours};
+    return cpr_list_of_same_frames(&sent, &route->allocator, &route->send) &&
+           cpr_list_of_same_frames(&received, &route->allocator, &route->recv);
+}
+
 static bool list_zigzag_contiguous(const crossed_layouts *send, cpr_route *route) {
     const bool zigzag_sends = cpr_is_cut_in_zigzag(&send->ours);
     const cpr_zigzag_contiguous pair = {
@@ -111,6 +119,9 @@ static bool list_sides(const cpr_route_request *request, cpr_route *route) {
     const cpr_cutting source = cpr_cutting_of(route->source, geometry.cp_size, route->total_tokens);
     const cpr_cutting target = cpr_cutting_of(route->target, geometry.cp_size, route->total_tokens);
     const crossed_layouts send = {&request->cu_seqlens, CPR_SEND, geometry.cp_rank, source, target};
+    if (source.by_sequence == target.by_sequence) {
+        return list_same_frames(&send, route);
+    }
     const bool zigzag = cpr_is_cut_in_zigzag(&source) || cpr_is_cut_in_zigzag(&target);
     const bool windows = cpr_is_cut_in_windows(&source) || cpr_is_cut_in_windows(&target);
     return zigzag && windows ? list_zigzag_contiguous(&send, route) : list_crossing(&send, route);
