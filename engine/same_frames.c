@@ -72,7 +72,7 @@ typedef struct half_rows {
 
 static half_rows rows_of(const cpr_cutting *cutting, int64_t half) {
     if (cutting->tails_apart) {
-        return (half_rows){.from = half * (cutting->total_tokens / cutting->chunks), .per_row_before = 1};
+        return (half_rows){.from = half * cutting->tails_row, .per_row_before = 1};
     }
     return (half_rows){.per_row_before = 2, .per_slice = half};
 }
@@ -93,8 +93,7 @@ static half_of_list half_of(const cpr_same_frames *pair, int64_t half) {
     const half_rows ours = rows_of(&pair->ours, half);
     const half_rows theirs = rows_of(&pair->theirs, peer.half);
     const bool send = pair->side == CPR_SEND;
-    return (half_of_list){
-        .peer = peer.rank, .source = send ? ours : theirs, .target = send ? theirs : ours};
+    return (half_of_list){.peer = peer.rank, .source = send ? ours : theirs, .target = send ? theirs : ours};
 }
 
 static inline void write_run(half_of_list *half, int64_t before, int64_t length, int64_t step) {
