@@ -144,6 +144,8 @@ void add_all() {
     for (const auto &p : PACKS) {
         add_build("build/packs", p[1], p[0], p[2]);
         add_build_with_malloc("build/packs_malloc", p[1], p[0], p[2]);
+        /* One run a side: what is left is to validate boundaries and to hash them. */
+        add_build("build/same", p[1], p[0], p[2], CPR_ZIGZAG, CPR_ZIGZAG);
         add_rows("rows32/packs", CPR_INT32, p[1], p[0], p[2]);
         add_rows("rows64/packs", CPR_INT64, p[1], p[0], p[2]);
     }
