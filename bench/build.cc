@@ -26,21 +26,33 @@ double runs_of(const cpr_route *route) {
     return static_cast<double>(route->send.count + route->recv.count);
 }
 
-void add_build(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk) {
+void add_build(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk,
+               cpr_layout source = CPR_ZIGZAG, cpr_layout target = CPR_CONTIGUOUS) {
     const pack batch(sequences, ranks, chunk);
-    const route_ptr route = build_route(batch.request());
+    const route_ptr route = build_route(batch.request(source, target));
     const size_t bytes = bytes_of(route.get());
     auto b = std::make_shared<built>(sequences, ranks, chunk, bytes);
     work done;
     done.items = runs_of(route.get());
     done.written = bytes;
-    add_benchmark(name_of(series, sequences, ranks, batch.tokens()), done, [b] {
-        const cpr_route_request request = b->batch.request();
+    add_benchmark(name_of(series, sequences, ranks, batch.tokens()), done, [b, source, target] {
+        const cpr_route_request request = b->batch.request(source, target);
         const cpr_allocator allocator = b->memory.allocator();
         cpr_route *made;
         benchmark::DoNotOptimize(cpr_route_build(&request, &allocator, &made, nullptr));
         b->memory.reset();
     });
+}
+
+/* Every pair of layouts in one direction; the other one finds the same two lists. */
+void add_pairs(int64_t sequences, int64_t ranks, int64_t chunk) {
+    for (int source = 0; source < CPR_LAYOUT_COUNT; source++)
+        for (int target = source + 1; target < CPR_LAYOUT_COUNT; target++) {
+            const auto from = static_cast<cpr_layout>(source), to = static_cast<cpr_layout>(target);
+            const std::string series =
+                std::string("build/pairs/") + cpr_layout_name(from) + "-" + cpr_layout_name(to);
+            add_build(series, sequences, ranks, chunk, from, to);
+        }
 }
 
 /* With malloc and free, as callers do who bring no allocator. */
@@ -121,6 +133,8 @@ void add_all() {
         add_build("build/by_P", 64, ranks, 128);
     for (int64_t chunk = 4; chunk <= INT64_C(1) << 30; chunk *= 128)
         add_build("build/by_T", 64, 8, chunk);
+    add_pairs(64, 8, 128);
+    add_pairs(4096, 8, 16);
     for (int64_t sequences = 1; sequences <= 4096; sequences *= 4)
         add_group(sequences, 8, 128);
     for (int64_t ranks = 2; ranks <= 1024; ranks *= 4)
@@ -130,6 +144,8 @@ void add_all() {
     for (const auto &p : PACKS) {
         add_build("build/packs", p[1], p[0], p[2]);
         add_build_with_malloc("build/packs_malloc", p[1], p[0], p[2]);
+        /* One run a side: what is left is to validate boundaries and to hash them. */
+        add_build("build/same", p[1], p[0], p[2], CPR_ZIGZAG, CPR_ZIGZAG);
         add_rows("rows32/packs", CPR_INT32, p[1], p[0], p[2]);
         add_rows("rows64/packs", CPR_INT64, p[1], p[0], p[2]);
     }

@@ -11,14 +11,14 @@ pack::pack(int64_t sequences, int64_t ranks, int64_t chunk) : ranks_(ranks), bou
     }
 }
 
-cpr_route_request pack::request() const {
+cpr_route_request pack::request(cpr_layout source, cpr_layout target) const {
     cpr_route_request request = {};
     request.cu_seqlens =
         cpr_cu_seqlens_int64(boundaries_.data(), static_cast<int64_t>(boundaries_.size()));
     request.rows = tokens();
     request.geometry = {ranks_, ranks_ / 2};
-    request.source = CPR_ZIGZAG;
-    request.target = CPR_CONTIGUOUS;
+    request.source = source;
+    request.target = target;
     return request;
 }
 

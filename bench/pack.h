@@ -14,8 +14,8 @@
 class pack {
   public:
     pack(int64_t sequences, int64_t ranks, int64_t chunk);
-    /* For rank P/2; zigzag to contiguous. */
-    cpr_route_request request() const;
+    /* For rank P/2. */
+    cpr_route_request request(cpr_layout source = CPR_ZIGZAG, cpr_layout target = CPR_CONTIGUOUS) const;
     int64_t tokens() const {
         return boundaries_.back();
     }

@@ -6,16 +6,39 @@
 #include "tensor_ranks.h"
 #include "xxh64.h"
 
+/* Reads four entries. Does each differ from the one before it, the first one from `before`? */
+static inline bool read_distinct(cpr_entries *entries, int64_t before, uint64_t four[4]) {
+    bool distinct = true;
+    for (int i = 0; i < 4; i++) {
+        const int64_t entry = cpr_entries_read(entries);
+        distinct &= entry != before;
+        four[i] = (uint64_t)entry;
+        before = entry;
+    }
+    return distinct;
+}
+
+/* Equal neighbours count once. Where there are none, entries are hashed by fours as they are read. */
 uint64_t cpr_boundaries_digest(const cpr_cu_seqlens *cu_seqlens) {
     cpr_xxh64 state = cpr_xxh64_begin(0);
     cpr_entries entries = cpr_entries_from(cu_seqlens, 0);
     int64_t before = -1;
-    for (int64_t i = 0; i < cu_seqlens->count; i++) {
+    for (int64_t left = cu_seqlens->count; left > 0;) {
+        cpr_entries ahead = entries;
+        uint64_t four[4];
+        if (state.words % 4 == 0 && left >= 4 && read_distinct(&ahead, before, four)) {
+            cpr_xxh64_add_stripe(&state, four);
+            before = (int64_t)four[3];
+            entries = ahead;
+            left -= 4;
+            continue;
+        }
         const int64_t entry = cpr_entries_read(&entries);
         if (entry != before) {
             cpr_xxh64_add(&state, (uint64_t)entry);
             before = entry;
         }
+        left--;
     }
     return cpr_xxh64_end(&state);
 }

@@ -46,6 +46,7 @@ cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_token
     const layout_traits traits = TRAITS[ranks == 1 ? CPR_CONTIGUOUS : layout];
     const int64_t halves = traits.tails ? 2 : 1;
     const cpr_exact_divisor by_ranks = cpr_exact_divisor_of(ranks);
+    const cpr_exact_divisor by_chunks = traits.tails ? cpr_exact_divisor_doubled(by_ranks) : by_ranks;
     return (cpr_cutting){
         .total_tokens = total_tokens,
         .ranks = ranks,
@@ -53,8 +54,10 @@ cpr_cutting cpr_cutting_of(cpr_layout layout, int64_t ranks, int64_t total_token
         .chunks = ranks * halves,
         .by_sequence = traits.by_sequence,
         .tails_apart = traits.tails_apart,
+        .tails_row = traits.tails_apart ? total_tokens / (ranks * halves) : 0,
         .by_ranks = by_ranks,
-        .by_chunks = traits.tails ? cpr_exact_divisor_doubled(by_ranks) : by_ranks,
+        .by_chunks = by_chunks,
+        .by_heads = traits.tails_apart ? by_chunks : by_ranks,
     };
 }
 

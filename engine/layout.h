@@ -17,11 +17,13 @@
 typedef struct cpr_cutting {
     int64_t total_tokens;
     int64_t ranks;
-    int64_t halves;   /* 2 with heads and tails, else 1 */
-    int64_t chunks;   /* of a frame: ranks * halves */
-    bool by_sequence; /* frames are sequences */
-    bool tails_apart; /* a rank's tails come after all its heads */
+    int64_t halves;    /* 2 with heads and tails, else 1 */
+    int64_t chunks;    /* of a frame: ranks * halves */
+    bool by_sequence;  /* frames are sequences */
+    bool tails_apart;  /* a rank's tails come after all its heads */
+    int64_t tails_row; /* where they start then */
     cpr_exact_divisor by_ranks, by_chunks;
+    cpr_exact_divisor by_heads; /* of tokens before a frame, to the row of its head */
 } cpr_cutting;
 
 /* Of a known layout. */
@@ -59,16 +61,13 @@ typedef struct cpr_piece {
 
 static inline cpr_frame cpr_frame_cut(const cpr_cutting *cutting, int64_t begin, int64_t end) {
     const int64_t chunk_length = cpr_exact_quotient(&cutting->by_chunks, end - begin);
-    const int64_t head_row =
-        cpr_exact_quotient(cutting->tails_apart ? &cutting->by_chunks : &cutting->by_ranks, begin);
-    const int64_t to_tail =
-        cutting->tails_apart ? cpr_exact_quotient(&cutting->by_chunks, cutting->total_tokens) : chunk_length;
+    const int64_t head_row = cpr_exact_quotient(&cutting->by_heads, begin);
     return (cpr_frame){
         .begin = begin,
         .end = end,
         .chunk_length = chunk_length,
         .head_row = head_row,
-        .tail_row = head_row + to_tail,
+        .tail_row = head_row + (cutting->tails_apart ? cutting->tails_row : chunk_length),
     };
 }
 
@@ -99,21 +98,12 @@ static inline cpr_piece cpr_frame_locate(const cpr_cutting *cutting, const cpr_f
 /* Reads the frames that are not empty, in order. Starts before the first. */
 typedef struct cpr_frames {
     const cpr_cutting *cutting;
-    const cpr_cu_seqlens *cu_seqlens;
+    cpr_entries ends;
     cpr_frame frame;
-    int64_t boundary; /* the one that ends the frame */
 } cpr_frames;
 
 static inline cpr_frames cpr_frames_of(const cpr_cutting *cutting, const cpr_cu_seqlens *cu_seqlens) {
-    return (cpr_frames){.cutting = cutting, .cu_seqlens = cu_seqlens};
-}
-
-/* Beyond the first, which is 0. */
-static inline int64_t cpr_frames_boundary(const cpr_frames *frames, int64_t index) {
-    if (frames->cutting->by_sequence) {
-        return cpr_cu_entry(frames->cu_seqlens, index);
-    }
-    return frames->cutting->total_tokens;
+    return (cpr_frames){.cutting = cutting, .ends = cpr_entries_from(cu_seqlens, 1)};
 }
 
 /* Goes on to the frame of a token beyond the frame that it is at. */
@@ -122,7 +112,7 @@ static inline void cpr_frames_seek(cpr_frames *frames, int64_t token) {
     int64_t begin = end;
     while (end <= token) {
         begin = end;
-        end = cpr_frames_boundary(frames, ++frames->boundary);
+        end = frames->cutting->by_sequence ? cpr_entries_read(&frames->ends) : frames->cutting->total_tokens;
     }
     frames->frame = cpr_frame_cut(frames->cutting, begin, end);
 }
@@ -134,33 +124,6 @@ static inline bool cpr_frames_next(cpr_frames *frames) {
     }
     cpr_frames_seek(frames, frames->frame.end);
     return true;
-}
-
-/* Reads the chunks that hold tokens, for tokens that ascend. Starts before the first. */
-typedef struct cpr_chunks {
-    cpr_frames frames;
-    int64_t number;
-    cpr_piece chunk;
-} cpr_chunks;
-
-static inline cpr_chunks cpr_chunks_of(const cpr_cutting *cutting, const cpr_cu_seqlens *cu_seqlens) {
-    return (cpr_chunks){.frames = cpr_frames_of(cutting, cu_seqlens)};
-}
-
-/* Goes on to the chunk of a token, mostly the next one. */
-static inline void cpr_chunks_seek(cpr_chunks *chunks, int64_t token) {
-    if (token < chunks->chunk.end) {
-        return;
-    }
-    const cpr_frame *frame = &chunks->frames.frame;
-    if (token >= frame->end) {
-        cpr_frames_seek(&chunks->frames, token);
-        chunks->chunk.end = frame->begin;
-        chunks->number = -1;
-    }
-    chunks->number =
-        token == chunks->chunk.end ? chunks->number + 1 : (token - frame->begin) / frame->chunk_length;
-    chunks->chunk = cpr_frame_chunk(chunks->frames.cutting, frame, chunks->number);
 }
 
 #endif

@@ -38,12 +38,19 @@ static inline cpr_xxh64 cpr_xxh64_begin(uint64_t seed) {
     };
 }
 
+/* Four words at once, where no others wait. */
+static inline void cpr_xxh64_add_stripe(cpr_xxh64 *state, const uint64_t stripe[4]) {
+    for (int i = 0; i < 4; i++) {
+        state->lanes[i] = cpr_xxh64_round(state->lanes[i], stripe[i]);
+    }
+    state->words += 4;
+}
+
 static inline void cpr_xxh64_add(cpr_xxh64 *state, uint64_t word) {
     state->stripe[state->words % 4] = word;
     if (++state->words % 4 == 0) {
-        for (int i = 0; i < 4; i++) {
-            state->lanes[i] = cpr_xxh64_round(state->lanes[i], state->stripe[i]);
-        }
+        state->words -= 4;
+        cpr_xxh64_add_stripe(state, state->stripe);
     }
 }
 

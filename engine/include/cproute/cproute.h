@@ -323,8 +323,9 @@ typedef enum cpr_side { CPR_SEND = 0, CPR_RECV = 1 } cpr_side;
  * Builds a route. The caller frees *route with cpr_route_free.
  *
  * cpr_route_build intersects the intervals of both layouts: O(entries + runs) time for one rank, no matter
- * how many tokens. It allocates the route and nothing else, save for a list to sort with among more than 1,024
- * ranks between layouts other than zigzag and contiguous, and for what heads_then_tails needs. The two others are oracles to test against. They give the same route and the same errors,
+ * how many tokens. It allocates the route and nothing else, save between a layout that cuts sequences and one that cuts
+ * the whole stream, other than zigzag and contiguous: there, a list to sort with among more than 1,024 ranks, and what
+ * heads_then_tails needs. The two others are oracles to test against. They give the same route and the same errors,
  * share no code with it or with each other, and take at most CPR_ENUMERATION_MAX_TOKENS tokens (overflow):
  *   - definition: who owns a token, as the layouts' definitions read; O(P * T)
  *   - per_token: index tensors, owner and row of every token, sorted; the method of Megatron-LM 3282;
