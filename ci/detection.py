@@ -56,8 +56,8 @@ ENGINES, BASELINES = ("props", "libFuzzer", "AFL++"), ("raw libFuzzer", "raw AFL
 RAW_OF = {"props": "raw libFuzzer", "libFuzzer": "raw libFuzzer", "AFL++": "raw AFL++"}
 HELD_TO = ("raw", "unit")
 FROM_INPUTS = ("libFuzzer", "AFL++", "raw libFuzzer", "raw AFL++")
-# Random inputs to start from: room for a long script of operations.
-SEEDS_OF_A_LAW, SEED_BYTES = 4, fuzz_afl.LONGEST_INPUT - 1
+# To start from: room for a long script of operations each.
+RANDOM_INPUTS, INPUT_BYTES = 160, fuzz_afl.LONGEST_INPUT
 HANG_SECONDS = 2
 MEDIAN_WANTED, A12_WANTED, LEAST_PATCHES = 5.0, 0.9, 20
 NEVER = math.inf
@@ -219,12 +219,11 @@ def environment_of(engine, board):
 
 
 def random_inputs(folder, seed):
-    """What both fuzzers start from, the suite and the baseline alike: random bytes, behind one that names a law."""
+    """What both fuzzers start from, the suite and the baseline alike."""
     os.makedirs(folder)
-    for number in range(len(tree.laws()) * SEEDS_OF_A_LAW):
-        law = number % len(tree.laws())
+    for number in range(RANDOM_INPUTS):
         with open(os.path.join(folder, f"{number:03}"), "wb") as file:
-            file.write(bytes([law]) + random.Random(f"{seed}/{number}").randbytes(SEED_BYTES))
+            file.write(random.Random(f"{seed}/{number}").randbytes(INPUT_BYTES))
     return folder
 
 
@@ -309,7 +308,7 @@ class State:
 
 def key_of(patch, engine, seed, seconds):
     """What the outcome of a run depends on."""
-    start = f"{SEEDS_OF_A_LAW}x{SEED_BYTES}" if engine in FROM_INPUTS else ""
+    start = f"{RANDOM_INPUTS}x{INPUT_BYTES}" if engine in FROM_INPUTS else ""
     return (fingerprint_of_patch(patch) + start, patch.name, engine, seed, seconds)
 
 

@@ -31,7 +31,7 @@ import sys
 import threading
 import time
 
-import campaign
+import corpora
 import fuzz
 import metrics
 import mutate
@@ -184,15 +184,15 @@ class Laboratory:
 
     def make_seeds(self):
         """The byte seeds of all laws as inputs of the target of all laws."""
-        campaign.make_seeds()
+        corpora.make_seeds()
         folder = os.path.join(FOLDER, "seeds")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        for number, law in enumerate(tree.laws()):
-            for source in campaign.seeds_of(law):
-                for path in campaign.files_in(source):
+        for law in tree.laws():
+            for source in corpora.seeds_of(law):
+                for path in corpora.files_in(source):
                     with open(path, "rb") as file, open(os.path.join(folder, f"{law}-{os.path.basename(path)}"), "wb") as seed:
-                        seed.write(bytes([number]) + file.read())
+                        seed.write(b"\0" + file.read())
         return folder
 
     def is_new(self, mutant, objects):
