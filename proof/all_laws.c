@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOW_EVERY = 4, FAMILIES = 3 };
+enum { SLOW_EVERY = 8, PLACE_BYTES = 5, FAMILIES = 3 };
 
 static const family *const families[FAMILIES] = {&route_family, &cache_family, &tensor_family};
 static void *subjects[FAMILIES];
@@ -48,16 +48,25 @@ static void judge_by(const law *l, const void *subject) {
     }
 }
 
-static void judge_case(const family *f, const void *subject, uint64_t round) {
-    for (size_t i = 0; i < law_count; i++)
-        if (laws[i].family == f && (only ? only == &laws[i] : law_has_turn(&laws[i], round)))
-            judge_by(&laws[i], subject);
+static void judge_family(int number, make_case_fn *make, const uint8_t *bytes, size_t length, uint64_t round) {
+    const family *f = families[number];
+    size_t place = 0;
+    for (size_t i = 0; i < law_count; i++) {
+        if (laws[i].family != f)
+            continue;
+        const size_t begin = place < length ? place : length;
+        if (law_has_turn(&laws[i], round) && make(f, bytes + begin, length - begin, subjects[number]))
+            judge_by(&laws[i], subjects[number]);
+        place += PLACE_BYTES;
+    }
 }
 
 void all_laws_judge(make_case_fn *make, const uint8_t *bytes, size_t length) {
-    const size_t told = !only && length > 0;
-    const uint64_t round = told ? bytes[0] : 0;
-    for (int i = 0; i < FAMILIES; i++)
-        if ((!only || only->family == families[i]) && make(families[i], bytes + told, length - told, subjects[i]))
-            judge_case(families[i], subjects[i], round);
+    const size_t told = length > 0;
+    for (int i = 0; i < FAMILIES; i++) {
+        if (!only)
+            judge_family(i, make, bytes + told, length - told, told ? bytes[0] : 0);
+        else if (only->family == families[i] && make(families[i], bytes, length, subjects[i]))
+            judge_by(only, subjects[i]);
+    }
 }
