@@ -9,7 +9,7 @@
     RULES=own             own, universal (universalmutator's rules, from PyPI: pip install universalmutator), or own,universal
 
 A mutant goes through the stages until one of them kills it: the replay of the corpus, all laws on random cases of one seed, the cmocka
-tests, the first two again under ASan and UBSan and all laws in several threads under TSan, fuzzing with all laws. Ahead of the replay go
+tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws. Ahead of the replay go
 a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
 time, so that a busy machine makes no hangs. Mutants that are compiled to the same object code as the original, or as another mutant, are
 dropped; so are those that are no C.
@@ -61,14 +61,16 @@ MUTANT_FLAGS = ("-O2", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werr
                 "-Werror=implicit-function-declaration", "-Werror=return-type", "-Werror=uninitialized")
 # Programs that say nothing about the engine, or what other stages say.
 NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards", "test_case_text", "test_corpus", "test_cache_case",
-                     "test_tensor_case", "test_law_tools", "test_law_alarms", "test_cache_alarms", "test_tensor_alarms")
-STAGES = ("replay", "props", "cmocka", "sanitizers", "fuzzing")
+                     "test_tensor_case", "test_law_tools", "test_law_alarms", "test_cache_alarms", "test_tensor_alarms",
+                     "test_delta_alarms")
+EXHAUSTIVE = "test_laws_exhaustive"
+STAGES = ("replay", "props", "cmocka", "sanitizers", "exhaustive", "fuzzing")
 KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same as another")
 
 
 def tests_of_engine():
     names = (os.path.splitext(name)[0] for name in os.listdir(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
-    chosen = [name for name in names if name not in NO_TEST_OF_ENGINE]
+    chosen = [name for name in names if name not in (*NO_TEST_OF_ENGINE, EXHAUSTIVE)]
     return sorted(chosen)
 
 
@@ -180,7 +182,7 @@ class Laboratory:
         self.stages = stages
         self.fuzz_seconds = fuzz_seconds if "fuzzing" in stages else 0
         self.tests = tests_of_engine() if "cmocka" in stages else []
-        self.fast = swap.Build("release", "judge", *self.tests)
+        self.fast = swap.Build("release", "judge", *self.tests, *[EXHAUSTIVE] * ("exhaustive" in stages))
         under_asan = ["judge"] * ("sanitizers" in stages) + ["fuzz_suite"] * bool(self.fuzz_seconds)
         self.asan = swap.Build("fuzz", *under_asan) if under_asan else None
         self.tsan = swap.Build("tsan", "test_threads") if "sanitizers" in stages else None
@@ -345,9 +347,15 @@ class Worker:
 
     def stage_cmocka(self, sources):
         for test in self.lab.tests:
-            program = self.link(self.lab.fast, test, self.fast_objects(sources))
-            self.run("cmocka", [program], memory=0)
-            os.remove(program)
+            self.cmocka(test, sources)
+
+    def stage_exhaustive(self, sources):
+        self.cmocka(EXHAUSTIVE, sources)
+
+    def cmocka(self, test, sources):
+        program = self.link(self.lab.fast, test, self.fast_objects(sources))
+        self.run("exhaustive" if test == EXHAUSTIVE else "cmocka", [program], memory=0)
+        os.remove(program)
 
     def stage_sanitizers(self, sources):
         program = self.link(self.lab.asan, "judge", self.compile_all(self.lab.asan, sources, ".asan.o", "-w"))
