@@ -48,7 +48,8 @@ static void judge_by(const law *l, const void *subject) {
     }
 }
 
-static void judge_family(int number, make_case_fn *make, const uint8_t *bytes, size_t length, uint64_t round) {
+static void judge_family(int number, make_case_fn *make, const uint8_t *bytes, size_t length,
+                         uint64_t round) {
     const family *f = families[number];
     size_t place = 0;
     for (size_t i = 0; i < law_count; i++) {

@@ -418,7 +418,8 @@ static bool put_name(encoder *e, cache_op_kind kind, uint8_t name) {
 static bool put_op(encoder *e, bool first, const cache_op *op) {
     uint8_t fields[FIELDS];
     if (!find_fields(op, fields) || !put(e, 1) ||
-        (first ? op->kind != CACHE_NEW || op->name != 0 : !put_kind(e, op->kind) || !put_name(e, op->kind, op->name)))
+        (first ? op->kind != CACHE_NEW || op->name != 0
+               : !put_kind(e, op->kind) || !put_name(e, op->kind, op->name)))
         return false;
     for (int i = 0; i < FIELDS; i++)
         if (!put(e, fields[i]))
