@@ -56,9 +56,12 @@ ENGINES, BASELINES = ("props", "libFuzzer", "AFL++"), ("raw libFuzzer", "raw AFL
 RAW_OF = {"props": "raw libFuzzer", "libFuzzer": "raw libFuzzer", "AFL++": "raw AFL++"}
 HELD_TO = ("raw", "unit")
 FROM_INPUTS = ("libFuzzer", "AFL++", "raw libFuzzer", "raw AFL++")
-# Random inputs to start from: room for a long script of operations.
-SEEDS_OF_A_LAW, SEED_BYTES = 4, fuzz_afl.LONGEST_INPUT - 1
+# To start from: room for a long script of operations each.
+RANDOM_INPUTS, INPUT_BYTES = 160, fuzz_afl.LONGEST_INPUT
 HANG_SECONDS = 2
+# After which AFL++ leaves an input and looks at it again, with all of HANG_SECONDS, if it ran through something new. It would make
+# it 20 by itself, which a busy machine may take for any input.
+AFL_MILLISECONDS = 500
 MEDIAN_WANTED, A12_WANTED, LEAST_PATCHES = 5.0, 0.9, 20
 NEVER = math.inf
 PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path('planted', 'planted.h')}")
@@ -213,18 +216,18 @@ class Board:
 
 def environment_of(engine, board):
     if engine.endswith("AFL++"):
-        return fuzz_afl.afl_environment(AFL_BENCH_UNTIL_CRASH="1", PLANTED_BOARD=board.path)
+        return fuzz_afl.afl_environment(AFL_BENCH_UNTIL_CRASH="1", AFL_HANG_TMOUT=str(1000 * HANG_SECONDS),
+                                        PLANTED_BOARD=board.path)
     result = tree.environment(**suite.SANITIZER_ENVIRONMENT)
     return {**result, **fuzz.fuzz_environment(), "PLANTED_BOARD": board.path}
 
 
 def random_inputs(folder, seed):
-    """What both fuzzers start from, the suite and the baseline alike: random bytes, behind one that names a law."""
+    """What both fuzzers start from, the suite and the baseline alike."""
     os.makedirs(folder)
-    for number in range(len(tree.laws()) * SEEDS_OF_A_LAW):
-        law = number % len(tree.laws())
+    for number in range(RANDOM_INPUTS):
         with open(os.path.join(folder, f"{number:03}"), "wb") as file:
-            file.write(bytes([law]) + random.Random(f"{seed}/{number}").randbytes(SEED_BYTES))
+            file.write(random.Random(f"{seed}/{number}").randbytes(INPUT_BYTES))
     return folder
 
 
@@ -237,7 +240,7 @@ def command_of(engine, programs, folder, seed, seconds):
     inputs = random_inputs(os.path.join(folder, "in"), seed)
     if engine.endswith("AFL++"):
         return ["afl-fuzz", "-i", inputs, "-o", os.path.join(folder, "out"), "-s", str(seed), "-V", str(seconds), "-t",
-                f"{1000 * HANG_SECONDS}+", "-m", "none", "-G", str(fuzz_afl.LONGEST_INPUT), "--", os.path.join(programs, f"afl_{target}")]
+                str(AFL_MILLISECONDS), "-m", "none", "-G", str(fuzz_afl.LONGEST_INPUT), "--", os.path.join(programs, f"afl_{target}")]
     # There is no corpus whose sizes inputs could grow with.
     return [os.path.join(programs, f"fuzz_{target}"), *fuzz.LIBFUZZER_OPTIONS, "-len_control=0", f"-timeout={HANG_SECONDS}", f"-seed={seed}",
             f"-max_total_time={seconds}", f"-artifact_prefix={folder}/", inputs]
@@ -251,15 +254,15 @@ def found_something(engine, folder, status):
     return status != 0
 
 
-def wait_until_found(process, board, seconds):
-    """False if neither the process ended nor a law failed in that time."""
+def wait_until_found(process, board, seconds, hung):
+    """False if neither the process ended nor a law failed nor hung() in that time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
             process.wait(POLL_SECONDS)
             return True
         except subprocess.TimeoutExpired:
-            if board.read()[2]:
+            if board.read()[2] or hung():
                 return True
     return False
 
@@ -274,13 +277,18 @@ def run_once(patch, programs, engine, seed, seconds):
     with open(os.path.join(folder, "log"), "wb") as log:
         process = subprocess.Popen(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, env=environment_of(engine, board), start_new_session=True)
-        ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS)
+        # AFL++ ends by itself after a crash, and goes on after a hang.
+        ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS,
+                                 lambda: engine.endswith("AFL++") and found_something(engine, folder, None))
         took = (time.monotonic_ns() - begun) / 1e9
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         process.wait()
+        if engine.endswith("AFL++"):
+            # A target that hangs would go on without its fuzzer.
+            fuzz_afl.end_orphans(os.path.join(programs, "afl_"))
     reached, triggered, detected_ns, law = board.read()
     by_law = detected_ns > 0
     if by_law:
@@ -298,7 +306,7 @@ class State:
         for entry in mutants.read_lines(RUNS):
             self.runs[tuple(entry["key"])] = entry
         self.lock = threading.Lock()
-        self.file = open(RUNS, "a")
+        self.file = mutants.open_to_append(RUNS)
 
     def add(self, key, found):
         with self.lock:
@@ -309,7 +317,7 @@ class State:
 
 def key_of(patch, engine, seed, seconds):
     """What the outcome of a run depends on."""
-    start = f"{SEEDS_OF_A_LAW}x{SEED_BYTES}" if engine in FROM_INPUTS else ""
+    start = f"{RANDOM_INPUTS}x{INPUT_BYTES}" if engine in FROM_INPUTS else ""
     return (fingerprint_of_patch(patch) + start, patch.name, engine, seed, seconds)
 
 

@@ -9,8 +9,10 @@
     RULES=own             own, universal (universalmutator's rules, from PyPI: pip install universalmutator), or own,universal
 
 A mutant goes through the stages until one of them kills it: the replay of the corpus, all laws on random cases of one seed, the cmocka
-tests, the first two again under ASan and UBSan and all laws in several threads under TSan, fuzzing with all laws. What hangs is killed. Mutants that are compiled to the same
-object code as the original, or as another mutant, are dropped; so are those that are no C.
+tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws. Ahead of the replay go
+a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
+time, so that a busy machine makes no hangs. Mutants that are compiled to the same object code as the original, or as another mutant, are
+dropped; so are those that are no C.
 
 Every verdict is written to build/mutants/state.jsonl at once, so an interrupted run goes on where it was; verdicts are good as
 long as engine, laws and corpus are as they were. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
@@ -19,11 +21,15 @@ Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any mo
 
 import collections
 import concurrent.futures
+import contextlib
 import functools
+import glob
 import hashlib
 import json
+import math
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,7 +37,7 @@ import sys
 import threading
 import time
 
-import campaign
+import corpora
 import fuzz
 import metrics
 import mutate
@@ -43,24 +49,29 @@ FOLDER = os.path.join(tree.BUILD, "mutants")
 STATE = os.path.join(FOLDER, "state.jsonl")
 EQUIVALENT = tree.path("ci", "mutants", "equivalent.jsonl")
 WANTED_BEFORE_FUZZING, WANTED = 97.0, 99.0
-SEED, ROUNDS, ROUNDS_UNDER_ASAN = 1, 1000, 300
-CPU_SECONDS, WALL_SECONDS, MEMORY = 5, 20, 2 << 30
-SLOW = 4  # sanitizers and cmocka programs take so many times longer
+SEED, ROUNDS, ROUNDS_UNDER_ASAN, ROUNDS_AT_FIRST = 1, 2000, 600, 24
+# A hang takes so many times the processor time that the engine itself takes, and so many seconds at least.
+TIMES_THE_ENGINE, LEAST_CPU_SECONDS, MOST_CPU_SECONDS = 8, 4, 600
+# All threads asleep for so long: a lock that nobody gives back. The limit for everything else is for what nobody thought of.
+ASLEEP_SECONDS, WALL_SECONDS = 10, 1800
+MEMORY = 2 << 30
 PROGRESS_EVERY = 10
 # What warnings are for decides what is C here: a mutant with two arguments swapped that only a warning stops is none.
 MUTANT_FLAGS = ("-O2", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
                 "-Werror=implicit-function-declaration", "-Werror=return-type", "-Werror=uninitialized")
 # Programs that say nothing about the engine, or what other stages say.
 NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards", "test_case_text", "test_corpus", "test_cache_case",
-                     "test_tensor_case", "test_law_tools", "test_law_alarms", "test_cache_alarms", "test_tensor_alarms")
-STAGES = ("replay", "props", "cmocka", "sanitizers", "fuzzing")
+                     "test_tensor_case", "test_law_tools", "test_law_alarms", "test_cache_alarms", "test_tensor_alarms",
+                     "test_delta_alarms")
+EXHAUSTIVE = "test_laws_exhaustive"
+STAGES = ("replay", "props", "cmocka", "sanitizers", "exhaustive", "fuzzing")
 KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same as another")
 
 
 def tests_of_engine():
     names = (os.path.splitext(name)[0] for name in os.listdir(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
-    chosen = [name for name in names if name not in NO_TEST_OF_ENGINE]
-    return sorted(chosen, key=lambda name: ("exhaustive" in name, name))  # what takes longest comes last
+    chosen = [name for name in names if name not in (*NO_TEST_OF_ENGINE, EXHAUSTIVE)]
+    return sorted(chosen)
 
 
 @functools.lru_cache(maxsize=None)
@@ -77,13 +88,27 @@ def fingerprint(tests=True):
 
 
 def read_lines(path):
-    """Objects of a file with one a line; a last line that was cut off is left out."""
+    """Objects of a file with one a line; what was cut off is left out."""
     if not os.path.exists(path):
         return
     with open(path) as file:
         for line in file:
-            if line.endswith("\n") and line.strip():
+            try:
                 yield json.loads(line)
+            except json.JSONDecodeError:
+                if path == EQUIVALENT:
+                    raise tree.WrongUse(f"{tree.relative(path)}: no object: {line.strip()}")
+
+
+def open_to_append(path):
+    """Whatever cut off the last line of it: what is written now begins a line."""
+    file = open(path, "ab+")
+    if file.tell() > 0:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+    file.close()
+    return open(path, "a")
 
 
 class Equivalents:
@@ -126,7 +151,7 @@ class State:
                     set(stages) <= set(entry["stages"]) and self.tried["fuzzed"] <= entry["fuzzed"])):
                 self.verdicts[entry["id"]] = entry
         self.lock = threading.Lock()
-        self.file = open(STATE, "a")
+        self.file = open_to_append(STATE)
 
     def add(self, mutant, verdict):
         entry = {**{name: mutant[name] for name in ("id", "file", "line", "operator", "before", "after")}, **verdict,
@@ -145,19 +170,25 @@ class Outcome(Exception):
         self.verdict = {"verdict": verdict, "stage": stage, "details": details[-200:]}
 
 
+def children_took():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class Laboratory:
     """Builds, and what is shared by the workers."""
 
-    def __init__(self, stages, fuzz_seconds):
+    def __init__(self, stages, fuzz_seconds, state):
         self.stages = stages
         self.fuzz_seconds = fuzz_seconds if "fuzzing" in stages else 0
         self.tests = tests_of_engine() if "cmocka" in stages else []
-        self.fast = swap.Build("release", "judge", *self.tests)
+        self.fast = swap.Build("release", "judge", *self.tests, *[EXHAUSTIVE] * ("exhaustive" in stages))
         under_asan = ["judge"] * ("sanitizers" in stages) + ["fuzz_suite"] * bool(self.fuzz_seconds)
         self.asan = swap.Build("fuzz", *under_asan) if under_asan else None
         self.tsan = swap.Build("tsan", "test_threads") if "sanitizers" in stages else None
         self.originals = {}
-        self.objects = {}
+        self.objects = {entry["code"]: number for number, entry in state.verdicts.items() if "code" in entry}
+        self.took, self.learning = {}, None
         self.lock = threading.Lock()
         self.seeds = self.make_seeds() if self.fuzz_seconds else None
         self.compile_originals()
@@ -175,31 +206,78 @@ class Laboratory:
             return file.read()
 
     def check_originals(self):
-        """The engine itself must pass what mutants are killed by."""
+        """The engine itself must pass what mutants are killed by; how long it takes is what they are held to."""
         worker = Worker(self, "original")
+        self.learning = children_took()
         try:
             worker.judge([])
         except Outcome as outcome:
             raise tree.BuildFailed(f"the engine itself fails in the stage {outcome.verdict['stage']}: {outcome.verdict['details']}")
+        self.learning = None
+        self.tests.sort(key=lambda test: self.took[f"{test}-{self.fast.preset}",])
+
+    def learn(self, command):
+        """Nothing else runs while the engine itself is judged."""
+        if self.learning is not None:
+            now = children_took()
+            self.took[command] = now - self.learning
+            self.learning = now
+
+    def cpu_limit(self, command):
+        return max(LEAST_CPU_SECONDS, math.ceil(TIMES_THE_ENGINE * self.took.get(command, MOST_CPU_SECONDS)))
 
     def make_seeds(self):
         """The byte seeds of all laws as inputs of the target of all laws."""
-        campaign.make_seeds()
+        corpora.make_seeds()
         folder = os.path.join(FOLDER, "seeds")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        for number, law in enumerate(tree.laws()):
-            for source in campaign.seeds_of(law):
-                for path in campaign.files_in(source):
+        for law in tree.laws():
+            for source in corpora.seeds_of(law):
+                for path in corpora.files_in(source):
                     with open(path, "rb") as file, open(os.path.join(folder, f"{law}-{os.path.basename(path)}"), "wb") as seed:
-                        seed.write(bytes([number]) + file.read())
+                        seed.write(b"\0" + file.read())
         return folder
 
-    def is_new(self, mutant, objects):
-        """False if another mutant was compiled to the same objects."""
-        digest = hashlib.sha1(b"\0".join(name.encode() + content for name, content in sorted(objects.items()))).digest()
+    def is_new(self, mutant, code):
+        """False if another mutant was compiled to the same objects, in this run or in one that it goes on from."""
         with self.lock:
-            return self.objects.setdefault(digest, mutant["id"]) == mutant["id"]
+            return self.objects.setdefault(code, mutant["id"]) == mutant["id"]
+
+
+def stat_of(process):
+    """Fields of /proc/*/stat from the state on, which is the third."""
+    with open(process) as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def used_and_awake(session):
+    """(ticks of processor time, does any thread run or wait for a processor) of the processes of a session."""
+    used, awake = 0, False
+    for folder in glob.glob("/proc/[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = stat_of(folder + "/stat")
+            if int(fields[3]) == session:
+                used += int(fields[11]) + int(fields[12])
+                awake = awake or any(stat_of(thread)[0] == "R" for thread in glob.glob(folder + "/task/*/stat"))
+    return used, awake
+
+
+def output_of(process):
+    """What a process wrote until its end; None for one that will never end."""
+    asleep, used_before = 0, None
+    for _ in range(WALL_SECONDS):
+        try:
+            return process.communicate(timeout=1)[0]
+        except subprocess.TimeoutExpired:
+            used, awake = used_and_awake(process.pid)
+            asleep = 0 if awake or used != used_before else asleep + 1
+            used_before = used
+            if asleep == ASLEEP_SECONDS:
+                break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return None
 
 
 class Worker:
@@ -207,6 +285,7 @@ class Worker:
         self.lab = laboratory
         self.folder = os.path.join(FOLDER, f"worker-{name}")
         self.engine = swap.overlay(self.folder)
+        self.made = set()
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -217,14 +296,16 @@ class Worker:
         with open(tree.path(mutant["file"])) as file:
             text = file.read()
         begin, end, changed = mutant["span"]
+        self.made = set()
         swap.replace(self.engine, name, text[:begin] + changed + text[end:])
         try:
             self.judge(self.compile(mutant, swap.included_by(name)))
+            verdict = {"verdict": SURVIVED, "stage": "", "details": ""}
         except Outcome as outcome:
-            return outcome.verdict
+            verdict = outcome.verdict
         finally:
             swap.restore(self.engine, name)
-        return {"verdict": SURVIVED, "stage": "", "details": ""}
+        return verdict if verdict["verdict"] in DROPPED else {**verdict, "code": self.code}
 
     def compile(self, mutant, sources):
         """Names of the sources whose objects differ."""
@@ -238,38 +319,50 @@ class Worker:
                 objects[source] = compiled
         if not objects:
             raise Outcome("same code")
-        if not self.lab.is_new(mutant, objects):
+        self.code = hashlib.sha1(b"\0".join(name.encode() + content for name, content in sorted(objects.items()))).hexdigest()
+        if not self.lab.is_new(mutant, self.code):
             raise Outcome("same as another")
         return sorted(objects)
 
     def judge(self, sources):
         """Raises what kills it."""
+        if "props" in self.lab.stages:
+            self.random_cases(sources, ROUNDS_AT_FIRST)
         for stage in self.lab.stages:
             getattr(self, "stage_" + stage)(sources)
 
     def fast_objects(self, sources):
         return [self.path(source + ".fast.o") for source in sources]
 
+    def random_cases(self, sources, rounds):
+        program = self.link(self.lab.fast, "judge", self.fast_objects(sources))
+        self.run("props", [program, "props", str(SEED), str(rounds)])
+
     def stage_replay(self, sources):
         program = self.link(self.lab.fast, "judge", self.fast_objects(sources))
         self.run("replay", [program, "replay", tree.CORPUS_CASES])
 
     def stage_props(self, sources):
-        program = self.link(self.lab.fast, "judge", self.fast_objects(sources))
-        self.run("props", [program, "props", str(SEED), str(ROUNDS)])
+        self.random_cases(sources, ROUNDS)
 
     def stage_cmocka(self, sources):
         for test in self.lab.tests:
-            program = self.link(self.lab.fast, test, self.fast_objects(sources))
-            self.run("cmocka", [program], slow=True)
-            os.remove(program)
+            self.cmocka(test, sources)
+
+    def stage_exhaustive(self, sources):
+        self.cmocka(EXHAUSTIVE, sources)
+
+    def cmocka(self, test, sources):
+        program = self.link(self.lab.fast, test, self.fast_objects(sources))
+        self.run("exhaustive" if test == EXHAUSTIVE else "cmocka", [program], memory=0)
+        os.remove(program)
 
     def stage_sanitizers(self, sources):
         program = self.link(self.lab.asan, "judge", self.compile_all(self.lab.asan, sources, ".asan.o", "-w"))
-        self.run("sanitizers", [program, "replay", tree.CORPUS_CASES], slow=True)
-        self.run("sanitizers", [program, "props", str(SEED), str(ROUNDS_UNDER_ASAN)], slow=True)
+        self.run("sanitizers", [program, "replay", tree.CORPUS_CASES], memory=0)
+        self.run("sanitizers", [program, "props", str(SEED), str(ROUNDS_UNDER_ASAN)], memory=0)
         program = self.link(self.lab.tsan, "test_threads", self.compile_all(self.lab.tsan, sources, ".tsan.o", "-w"))
-        self.run("sanitizers", [program], slow=True)
+        self.run("sanitizers", [program], memory=0)
 
     def stage_fuzzing(self, sources):
         """The engine itself is not fuzzed here."""
@@ -279,28 +372,32 @@ class Worker:
     def compile_all(self, build, sources, suffix, *flags):
         objects = [self.path(source + suffix) for source in sources]
         for source, out in zip(sources, objects):
-            build.compile(os.path.join(self.engine, source), out, *flags)
+            if out not in self.made:
+                build.compile(os.path.join(self.engine, source), out, *flags)
+                self.made.add(out)
         return objects
 
     def link(self, build, target, objects):
+        """Once for a mutant."""
         program = self.path(f"{target}-{build.preset}")
-        try:
-            build.link(target, objects, program)
-        except swap.NotCompiled as failed:
-            raise Outcome("not C", details=str(failed))
+        if program not in self.made:
+            try:
+                build.link(target, objects, program)
+            except swap.NotCompiled as failed:
+                raise Outcome("not C", details=str(failed))
+            self.made.add(program)
         return program
 
-    def run(self, stage, command, slow=False, wall=None):
-        seconds = CPU_SECONDS * (SLOW if slow else 1)
+    def run(self, stage, command, memory=MEMORY, cpu_seconds=None):
+        key = tuple(os.path.basename(word) for word in command)
+        limit = cpu_seconds or self.lab.cpu_limit(key)
         process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True, preexec_fn=swap.limits(seconds, 0 if slow else MEMORY),
+                                   start_new_session=True, preexec_fn=swap.limits(limit, memory),
                                    env=tree.environment(**suite.SANITIZER_ENVIRONMENT))
-        try:
-            output, _ = process.communicate(timeout=wall or WALL_SECONDS * (SLOW if slow else 1))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        output = output_of(process)
+        if output is None:
             raise Outcome(KILLED, stage, "hang")
+        self.lab.learn(key)
         if process.returncode:
             last = (output.decode(errors="replace").strip().splitlines() or [""])[-1]
             raise Outcome(KILLED, stage, last if process.returncode > 0 else f"signal {-process.returncode}")
@@ -311,7 +408,7 @@ class Worker:
         os.makedirs(found)
         seconds = self.lab.fuzz_seconds
         self.run("fuzzing", [program, *fuzz.LIBFUZZER_OPTIONS, f"-max_total_time={seconds}", "-artifact_prefix=found/", found, self.lab.seeds],
-                 slow=True, wall=seconds + 60)
+                 memory=0, cpu_seconds=2 * seconds + 60)
 
 
 class Tally:
@@ -464,7 +561,7 @@ def run():
     equivalents, state = Equivalents(), State(stages, fuzz_seconds)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}, engine and tests {state.fingerprint}", flush=True)
     begun = time.monotonic()
-    laboratory = Laboratory(stages, fuzz_seconds)
+    laboratory = Laboratory(stages, fuzz_seconds, state)
     finished = try_all(chosen, state, equivalents, laboratory, tree.jobs())
     tally = Tally(chosen, state, equivalents)
     for mutant in sorted(tally.survivors, key=lambda mutant: (mutant["file"], mutant["line"])):

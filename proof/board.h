@@ -15,11 +15,6 @@ typedef struct board {
     uint64_t law;         /* its number, in the order of laws.def */
 } board;
 
-/* Laws about the layer behind the routes are slow, and see of the engine what laws about routes see. */
-static inline bool is_about_engine(const law *l) {
-    return l->family != &delta_family;
-}
-
 void board_open(void);
 void board_detected(const law *l);
 

@@ -4,23 +4,17 @@
  * read as, boundaries are 32-bit numbers in a row, and nothing makes them legal or wrong in a way that means something. The laws
  * that judge are the same, so what differs from the suite is the structure alone.
  */
+#include "all_laws.h"
 #include "board.h"
 #include "kit/case_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { RAW_ENTRIES = 16, RAW_OP_ENTRIES = 4 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
-
-static union {
-    route_case route;
-    cache_case cache;
-    tensor_case tensor;
-} subject;
 
 typedef struct raw {
     const uint8_t *bytes;
@@ -30,6 +24,7 @@ typedef struct raw {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
+    all_laws_open();
     board_open();
     return 0;
 }
@@ -118,31 +113,18 @@ static void take_script(raw *from, cache_case *c) {
         snprintf(c->names[i], sizeof c->names[i], "%c", 'A' + i);
 }
 
-static bool take_subject(const law *l, raw *from) {
-    if (!is_about_engine(l))
-        return false;
-    if (l->family == &tensor_family)
-        return take_tensor(from, &subject.tensor);
-    if (l->family == &route_family)
-        take_route(from, &subject.route);
+static bool take_case(const family *f, const uint8_t *bytes, size_t length, void *subject) {
+    raw from = {bytes, length};
+    if (f == &tensor_family)
+        return take_tensor(&from, subject);
+    if (f == &route_family)
+        take_route(&from, subject);
     else
-        take_script(from, &subject.cache);
+        take_script(&from, subject);
     return true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
-    raw from = {bytes, length};
-    uint8_t number;
-    verdict v;
-    take(&from, &number, 1);
-    const law *l = &laws[number % law_count];
-    if (!take_subject(l, &from))
-        return 0;
-    law_judge(l, &subject, &v);
-    if (v.outcome == LAW_FAILED) {
-        board_detected(l);
-        fprintf(stderr, "law %s failed: %s\n%s\n", l->id, v.reason, v.details);
-        abort();
-    }
+    all_laws_judge(take_case, bytes, length);
     return 0;
 }

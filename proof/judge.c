@@ -14,6 +14,7 @@
  *
  * Exit code 0: nothing is wrong, 1: something is, and the last line says what, 2: wrong use. A crash is a crash.
  */
+#include "all_laws.h"
 #include "board.h"
 #include "kit/isolate.h"
 #include "text/text_replay.h"
@@ -142,7 +143,8 @@ static int judge_laws(uint64_t seed, uint64_t rounds) {
         if (round % ROUNDS_PER_LIMIT == 0)
             expect_no_hang();
         for (size_t i = 0; i < law_count && code == EXIT_GOOD; i++)
-            if (is_about_engine(&laws[i]) && !law_holds(&laws[i], seed_of(seed, round, i), subject, NULL, &v))
+            if (law_has_turn(&laws[i], round) &&
+                !law_holds(&laws[i], seed_of(seed, round, i), subject, NULL, &v))
                 code = tell_wrong("", &laws[i], &v);
     }
     free(subject);

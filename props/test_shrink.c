@@ -201,13 +201,13 @@ static const struct {
                                            "\0\0\0\0"
                                            "\0\0\0\0\3\350" UNHARMED,
                                            0) PLANTED_LAW(decreasing_behind_filled,
-                                                          "\0\0\0\0" UNDRESSED "\74\1\0\0\0\0"
+                                                          "\0\0\0\0" UNDRESSED "\34\1\0\0\0\0"
                                                           "\1\0\1\1\0\0",
                                                           0) PLANTED_LAW(ragged_third_sequence,
-                                                                         "\1\0\0\0" UNDRESSED "\76\2\0\0\0\0"
+                                                                         "\1\0\0\0" UNDRESSED "\36\2\0\0\0\0"
                                                                          "\1\0\0\1\0\0\1\0\0",
                                                                          0)
-                    PLANTED_LAW(rows_and_tp_wrong, "\0\0\0\0" UNDRESSED "\75\0\0\77\0\5", 0)
+                    PLANTED_LAW(rows_and_tp_wrong, "\0\0\0\0" UNDRESSED "\35\0\0\37\0\5", 0)
     /* The second is lengthened until two ranks can share the tokens. */
     PLANTED_LAW(lengths_repeat, "\1\0\1\0" UNDRESSED UNHARMED "\1\3\1\1\3\0", 0)
         PLANTED_LAW(longest_comes_last, "\0\0\0\0" UNDRESSED UNHARMED "\1\0\1\1\0\1\1\1\0", 0)

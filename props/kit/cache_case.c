@@ -14,13 +14,16 @@ static const struct {
     uint8_t weight;
 } drawn_kinds[] = {
     {CACHE_GET, 40},   {CACHE_WRITE, 4},     {CACHE_NEW, 5},        {CACHE_VIEW, 2},
-    {CACHE_FREE, 2},   {CACHE_RAW_WRITE, 2}, {CACHE_REBIND, 1},     {CACHE_SET_VERSION, 1},
-    {CACHE_CLONE, 1},  {CACHE_PREBUILD, 3},  {CACHE_RESOLVE, 5},    {CACHE_CAPTURE, 3},
+    {CACHE_FREE, 2},   {CACHE_RAW_WRITE, 2}, {CACHE_REBIND, 2},     {CACHE_SET_VERSION, 1},
+    {CACHE_CLONE, 1},  {CACHE_PREBUILD, 3},  {CACHE_RESOLVE, 8},    {CACHE_CAPTURE, 3},
     {CACHE_REPLAY, 3}, {CACHE_RELEASE, 1},   {CACHE_INVALIDATE, 1}, {CACHE_CAP, 1},
     {CACHE_CLEAR, 1},
 };
-enum { KIND_WEIGHTS = 76 };
-static const uint8_t drawn_names[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3};
+enum { KIND_WEIGHTS = 80 };
+enum { DRAWN_NAMES = 16 };
+/* Most is done with the first name; what makes a tensor gives one to the others as often. */
+static const uint8_t used_names[DRAWN_NAMES] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3};
+static const uint8_t made_names[DRAWN_NAMES] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3};
 
 enum { FIELDS = 4 };
 
@@ -287,6 +290,10 @@ static void op_of_fields(cache_op_kind kind, uint8_t name, const uint8_t f[FIELD
 
 enum { MORE_MAX = 23 };
 
+static const uint8_t *names_of(cache_op_kind kind) {
+    return kind == CACHE_NEW || kind == CACHE_VIEW || kind == CACHE_CLONE ? made_names : used_names;
+}
+
 static cache_op_kind kind_of(uint64_t choice) {
     size_t i = 0;
     while (choice >= drawn_kinds[i].weight)
@@ -300,7 +307,7 @@ static void draw_op(choices *from, cache_alphabet alphabet, bool first, cache_op
     cache_op_kind kind = first ? CACHE_NEW : kind_of(choose(from, KIND_WEIGHTS - 1));
     if (!first && !(alphabet & KIND(kind)))
         kind = CACHE_GET;
-    const uint8_t name = first ? 0 : drawn_names[choose(from, LAST(drawn_names))];
+    const uint8_t name = first ? 0 : names_of(kind)[choose(from, DRAWN_NAMES - 1)];
     for (int i = 0; i < FIELDS; i++)
         fields[i] = (uint8_t)choose(from, kinds[kind].most[i]);
     op_of_fields(kind, name, fields, op);
@@ -401,9 +408,9 @@ static bool put_kind(encoder *e, cache_op_kind kind) {
     return false;
 }
 
-static bool put_name(encoder *e, uint8_t name) {
-    for (size_t i = 0; i < COUNT(drawn_names); i++)
-        if (drawn_names[i] == name)
+static bool put_name(encoder *e, cache_op_kind kind, uint8_t name) {
+    for (size_t i = 0; i < DRAWN_NAMES; i++)
+        if (names_of(kind)[i] == name)
             return put(e, i);
     return false;
 }
@@ -411,7 +418,8 @@ static bool put_name(encoder *e, uint8_t name) {
 static bool put_op(encoder *e, bool first, const cache_op *op) {
     uint8_t fields[FIELDS];
     if (!find_fields(op, fields) || !put(e, 1) ||
-        (first ? op->kind != CACHE_NEW || op->name != 0 : !put_kind(e, op->kind) || !put_name(e, op->name)))
+        (first ? op->kind != CACHE_NEW || op->name != 0
+               : !put_kind(e, op->kind) || !put_name(e, op->kind, op->name)))
         return false;
     for (int i = 0; i < FIELDS; i++)
         if (!put(e, fields[i]))

@@ -14,7 +14,7 @@
 
 enum {
     /* Bump when the same bytes decode to another script; a golden test pins it. */
-    CACHE_CASE_FORMAT_VERSION = 3,
+    CACHE_CASE_FORMAT_VERSION = 4,
     CACHE_OPS_DRAWN = 48,
     CACHE_OPS_MAX = 512, /* of a text case */
     CACHE_NAMES_DRAWN = 4,

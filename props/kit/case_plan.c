@@ -85,7 +85,7 @@ static length_rules rules_of(const case_plan *plan) {
 
 enum {
     MOST_DRAWN_KIND =
-        63, /* most kinds that are drawn stand for no corruption, so that most cases are legal */
+        31, /* two kinds of three that are drawn stand for no corruption: most cases are legal */
     NO_CORRUPTION_UP_TO = MOST_DRAWN_KIND - (CORRUPTION_KINDS - 1),
     MOST_DRAWN_MORE = 7 /* one value in eight ends the list of sequences */
 };

@@ -13,7 +13,7 @@
 
 enum {
     /* Bump when the same bytes decode to another case; a golden test pins it. corpus/seeds is regenerated then. */
-    CASE_FORMAT_VERSION = 1,
+    CASE_FORMAT_VERSION = 2,
     CASE_MAX_ENTRIES = 4100,  /* entries of the largest text case */
     CASE_MAX_SEQUENCES = 64,  /* sequences that are drawn */
     CASE_MAX_TOKENS = 256,    /* tokens that are drawn; fuzzers live on cases per second */
