@@ -540,17 +540,17 @@ def test_known_differences_are_a_ratchet(folder):
     arguments = ("--cases", CORPUS, *SMALL, "--known", known)
     assert found(*arguments, "--update-known", command=faulty(folder, one))[0] == AGREES
     code, differences, counts = found(*arguments, command=faulty(folder, one))
-    assert code == AGREES and counts["known"] == len(differences) == 2 and counts["new"] == 0, counts
+    assert code == AGREES and counts["known"] == len(differences) >= 2 and counts["new"] == 0, counts
     # Known ones are met by their own cases, whatever else is asked.
     assert found("--cases", os.path.join(CORPUS, "golden.jsonl"), "--random", "0", "--known", known, command=faulty(folder, one))[2]["not_met"] == 0
     code, differences, _ = found(*arguments, command=faulty(folder, one, two))
     assert code == DIFFERS and differences["route: bad_rank is accepted"]["is"] == "known"
     assert differences["route: what is legal is refused as decreasing"]["is"] == "new"
     code, _, counts = found(*arguments, command=[sys.executable, EXAMPLE_PY])
-    assert code == AGREES and counts["not_met"] == 2
+    assert code == AGREES and counts["not_met"] == len(entries_of(known)) >= 2
     # One more case of the corpus that differs so is new, too.
     entries = entries_of(known)
-    entries[0]["cases"].pop()
+    next(entry for entry in entries if entry["cases"])["cases"].pop()
     write(folder, "known.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
     assert found(*arguments, command=faulty(folder, one))[0] == DIFFERS
     assert "new at" in conform(*arguments, command=faulty(folder, one)).stdout

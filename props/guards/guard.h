@@ -37,7 +37,7 @@ extern const mutation mutations[];
 extern const size_t mutation_count;
 
 /* Scripts per guard and mutation that the table rests on. */
-enum { GUARD_SCRIPTS = 3000 };
+enum { GUARD_SCRIPTS = 6000 };
 
 /* The most entries that a guard may keep where growth is judged. */
 enum { GUARD_BOUND = 2 };
