@@ -31,7 +31,7 @@ typedef struct named_flag {
 enum {
     OPTIONS = 4,
     OPERATIONS = CACHE_OP_KINDS + TEXT_CASE_OPS,
-    FLAGS_MAX = QUESTION_OPS + CPR_LAYOUT_COUNT + OPTIONS + OPERATIONS
+    FLAGS_MAX = (int)QUESTION_OPS + (int)CPR_LAYOUT_COUNT + OPTIONS + OPERATIONS
 };
 
 static size_t flags_of_ops(hello *h, named_flag *flags) {

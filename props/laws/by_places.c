@@ -122,7 +122,7 @@ static bool make_lists(const cpr_route_request *request, const cpr_allocator *al
 
 static void *allocate_plainly(void *context, size_t size) {
     (void)context;
-    return malloc(size);
+    return malloc(size > 0 ? size : 1);
 }
 
 static void release_plainly(void *context, void *memory, size_t size) {
