@@ -27,18 +27,6 @@ static bool is_over(const shrinking *s) {
     return talk_is_over(s->t) || seconds_now() > s->deadline;
 }
 
-/* The caller gives it back. NULL: there is no such question. */
-static void *attempt_begin(shrinking *s) {
-    if (asks_with_text(s->g->op))
-        return shape_case_of_route(s->g->op, &s->c);
-    return s->script ? (void *)s->script : &s->c;
-}
-
-static void attempt_end(const shrinking *s, void *attempt) {
-    if (asks_with_text(s->g->op))
-        free(attempt);
-}
-
 /* In the way of the group; in any of its ways where it has several. */
 static bool is_of_group(const group *g, const char *signature) {
     char name[FAMILY_LENGTH];
@@ -63,9 +51,13 @@ static bool attempt_differs(shrinking *s, const void *attempt) {
 }
 
 static bool differs(shrinking *s) {
-    void *attempt = is_over(s) ? NULL : attempt_begin(s);
-    const bool same = attempt && attempt_differs(s, attempt);
-    attempt_end(s, attempt);
+    if (is_over(s))
+        return false;
+    if (!asks_with_text(s->g->op))
+        return attempt_differs(s, s->script ? (void *)s->script : &s->c);
+    shape_case *shape = shape_case_of_route(s->g->op, &s->c); /* NULL: there is no such question */
+    const bool same = shape && attempt_differs(s, shape);
+    free(shape);
     return same;
 }
 
