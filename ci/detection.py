@@ -194,7 +194,7 @@ class Programs:
 
 
 def fingerprint(patch=None):
-    return mutants.fingerprint(tests=False) + (hashlib.sha1(patch.text.encode()).hexdigest()[:16] if patch else "")
+    return mutants.fingerprint() + (hashlib.sha1(patch.text.encode()).hexdigest()[:16] if patch else "")
 
 
 # ---------------------------------------------------------------------------- runs

@@ -15,7 +15,7 @@ time, so that a busy machine makes no hangs. Mutants that are compiled to the sa
 dropped; so are those that are no C.
 
 Every verdict is written to build/mutants/state.jsonl at once, so an interrupted run goes on where it was; verdicts are good as
-long as engine, laws and corpus are as they were. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
+long as engine, laws and corpus are as they were, and those of tests as long as the tests are. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
 Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any more, 2: wrong use.
 """
 
@@ -65,6 +65,7 @@ NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards"
                      "test_delta_alarms")
 EXHAUSTIVE = "test_laws_exhaustive"
 STAGES = ("replay", "props", "cmocka", "sanitizers", "exhaustive", "fuzzing")
+STAGES_OF_LAWS = ("replay", "props", "fuzzing")
 KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same as another")
 
 
@@ -74,17 +75,27 @@ def tests_of_engine():
     return sorted(chosen)
 
 
+LAWS, CORPUS = ("engine", "props", "proof"), "corpus"
+
+
 @functools.lru_cache(maxsize=None)
-def fingerprint(tests=True):
-    """Of all that verdicts depend on; laws and what judges by them alone, without the tests."""
+def fingerprint(tops=LAWS, tests=False):
+    """Of what lies in these folders, without the tests in them if they do not count."""
     digest = hashlib.sha1()
-    for top in ("engine", "props", "proof", "corpus") if tests else ("engine", "props", "proof"):
+    for top in tops:
         for folder, folders, names in os.walk(tree.path(top)):
             folders.sort()
             for name in sorted(name for name in names if tests or not name.startswith("test_")):
                 with open(os.path.join(folder, name), "rb") as file:
                     digest.update(name.encode() + b"\0" + file.read() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def grounds(verdict, stage):
+    """What a verdict stands on: a mutant that a law has killed is dead, whatever is tested beside."""
+    if verdict in DROPPED:
+        return fingerprint(("engine",))
+    return fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))
 
 
 def read_lines(path):
@@ -143,11 +154,10 @@ class State:
     def __init__(self, stages, fuzz_seconds):
         """What survived fewer stages, or less of them, than are asked for now is to be tried again."""
         os.makedirs(FOLDER, exist_ok=True)
-        self.fingerprint = fingerprint()
         self.tried = {"stages": list(stages), "fuzzed": fuzz_seconds if "fuzzing" in stages else 0}
         self.verdicts = {}
         for entry in read_lines(STATE):
-            if entry["of"] == self.fingerprint and (entry["verdict"] != SURVIVED or (
+            if entry["of"] == grounds(entry["verdict"], entry["stage"]) and (entry["verdict"] != SURVIVED or (
                     set(stages) <= set(entry["stages"]) and self.tried["fuzzed"] <= entry["fuzzed"])):
                 self.verdicts[entry["id"]] = entry
         self.lock = threading.Lock()
@@ -155,7 +165,7 @@ class State:
 
     def add(self, mutant, verdict):
         entry = {**{name: mutant[name] for name in ("id", "file", "line", "operator", "before", "after")}, **verdict,
-                 **self.tried, "of": self.fingerprint}
+                 **self.tried, "of": grounds(verdict["verdict"], verdict["stage"])}
         with self.lock:
             self.verdicts[mutant["id"]] = entry
             self.file.write(json.dumps(entry) + "\n")
@@ -559,7 +569,7 @@ def run():
     chosen = drawn(every, count, seed)
     stages = chosen_stages(os.environ.get("STAGES"))
     equivalents, state = Equivalents(), State(stages, fuzz_seconds)
-    print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}, engine and tests {state.fingerprint}", flush=True)
+    print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()
     laboratory = Laboratory(stages, fuzz_seconds, state)
     finished = try_all(chosen, state, equivalents, laboratory, tree.jobs())
