@@ -290,7 +290,8 @@ def is_timed(torch):
 
 def what_ran(torch):
     return (f"{torch['date']}, `{torch['command']}`: Megatron-LM {(torch['commit'] or 'of a folder')[:11]}, {torch.get('generation')}, with the route "
-            f"that it built ahead; torch {torch.get('torch')}, its NCCL {torch.get('torch_nccl')}, ours {torch.get('nccl')}.")
+            f"that it built ahead; torch {torch.get('torch')}, its NCCL {torch.get('torch_nccl')}, "
+            f"ours {torch.get('nccl') or 'not run'}.")
 
 
 def beside_pytorch_judged(torch):
