@@ -13,7 +13,7 @@ static void mark(unsigned char *board, size_t bytes, size_t at, size_t size) {
         assert_int_equal(board[at + i]++, 0);
 }
 
-static void every_slot_and_step_has_a_place_of_its_own(void **state) {
+static void every_slot_step_and_loss_has_a_place_of_its_own(void **state) {
     (void)state;
     const size_t bytes = cpr_direct_board_bytes(RANKS);
     unsigned char *board = calloc(bytes, 1);
@@ -25,6 +25,7 @@ static void every_slot_and_step_has_a_place_of_its_own(void **state) {
                      sizeof(cpr_direct_slot));
             mark(board, bytes, cpr_direct_step_at(RANKS, channel, block), sizeof(uint64_t));
         }
+    mark(board, bytes, cpr_direct_lost_at(RANKS), sizeof(uint64_t));
     for (size_t i = 0; i < bytes; i++)
         assert_int_equal(board[i], 1);
     free(board);
@@ -82,7 +83,7 @@ static void calls_are_refused_before_offsets_are_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_slot_and_step_has_a_place_of_its_own),
+        cmocka_unit_test(every_slot_step_and_loss_has_a_place_of_its_own),
         cmocka_unit_test(digests_differ_where_a_call_or_its_offsets_do),
         cmocka_unit_test(calls_are_refused_before_offsets_are_read),
     };

@@ -5,6 +5,7 @@
 #include "direct_member.h"
 #include "error.h"
 #include "group.h"
+#include "plan.h"
 
 struct cpr_cuda_conversion {
     cpr_cuda_group *group;
@@ -76,16 +77,6 @@ static cpr_status run_by_route(cpr_cuda_conversion *conversion, cpr_direction di
  * MARK: - Without a route
  *============================================================================*/
 
-/* What runs have told since the last look. A timeout that the device has met is one of the group. */
-static cpr_error read_report(cpr_cuda_conversion *conversion) {
-    const cpr_error told = cpr_direct_report_read(conversion->report, &conversion->told);
-    cpr_error error = told;
-    if (told.status == CPR_TIMEOUT) {
-        (void)cpr_cuda_group_fail(conversion->group, &told, &error);
-    }
-    return error;
-}
-
 static void refuse_target(const cpr_cuda_conversion *conversion, cpr_direct_member *member) {
     if (member->refusal.status == CPR_OK) {
         member->refusal = cpr_found(CPR_UNREACHABLE, -1, 0, conversion->group->size);
@@ -101,9 +92,13 @@ static cpr_direct_member member_of(const cpr_cuda_conversion *conversion, cpr_di
     member.boards = group->reach.board->bases;
     member.channel = conversion->channel;
     member.report = conversion->report;
-    member.given_up = group->given_up;
+    member.watch = group->watch;
     member.timeout_ms = group->timeout_ms;
-    const cpr_cuda_window *window = cpr_cuda_window_around(group, target, (size_t)cpr_direct_bytes(request));
+    const size_t bytes = (size_t)cpr_direct_bytes(request);
+    if (bytes == 0) {
+        return member; /* nothing is written, wherever the target is */
+    }
+    const cpr_cuda_window *window = cpr_cuda_window_around(group, target, bytes);
     if (window == NULL) {
         refuse_target(conversion, &member);
         return member;
@@ -123,8 +118,9 @@ static cudaError_t note_end(const cpr_cuda_conversion *conversion, cudaStream_t 
 
 static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction direction, const void *source,
                                void *target, cudaStream_t stream, cpr_error *error) {
-    /* Looked at first, so that what is told is never of this run. */
-    const cpr_error earlier = read_report(conversion);
+    /* Looked at first, so that what is told is never of this run; kept for later if this call ends before it can tell. */
+    uint64_t told = conversion->told;
+    const cpr_error earlier = cpr_direct_report_read(conversion->report, &told);
     bool captured;
     if (cpr_cuda_group_usable(conversion->group, error) != CPR_OK ||
         cpr_cuda_group_ask_captured(conversion->group, stream, &captured, error) != CPR_OK ||
@@ -143,8 +139,9 @@ static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction di
     }
     cpr_cuda_range_end(conversion->group);
     if (result != cudaSuccess) {
-        return cpr_cuda_group_cuda_failed(conversion->group, result, error);
+        return cpr_cuda_group_enqueue_failed(conversion->group, captured, result, error);
     }
+    conversion->told = told;
     *error = member.refusal.status != CPR_OK ? member.refusal : earlier;
     return error->status;
 }
@@ -157,12 +154,7 @@ static cpr_status take_resources(cpr_cuda_conversion *conversion, cpr_error *err
         *conversion->report = (cpr_direct_report){.error = cpr_nothing_found()};
         result = cudaEventCreateWithFlags(&conversion->ended, cudaEventDisableTiming);
     }
-    if (result == cudaSuccess) {
-        return cpr_succeed(error);
-    }
-    (void)cudaGetLastError();
-    return result == cudaErrorMemoryAllocation ? cpr_fail_no_memory(error)
-                                               : cpr_fail(error, CPR_CUDA_ERROR, -1, (int)result, 0);
+    return result == cudaSuccess ? cpr_succeed(error) : cpr_cuda_failed(result, error);
 }
 
 /* The lowest channel that no rank uses. */
@@ -340,7 +332,7 @@ cpr_status cpr_cuda_conversion_run(cpr_cuda_conversion *conversion, cpr_directio
 cpr_status cpr_cuda_conversion_check(cpr_cuda_conversion *conversion, cpr_error *error) {
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (conversion->method == CPR_CUDA_DIRECT) {
-        *outcome = read_report(conversion);
+        *outcome = cpr_direct_report_read(conversion->report, &conversion->told);
         if (outcome->status != CPR_OK) {
             return outcome->status;
         }
@@ -355,10 +347,12 @@ cpr_status cpr_cuda_conversion_refill(cpr_cuda_conversion *conversion, cpr_error
         return outcome->status;
     }
     cpr_cuda_exchange *exchange = NULL;
-    if (build_exchange(conversion, &exchange, outcome) != CPR_OK) {
-        return outcome->status;
+    const cpr_capture_mode before = cpr_capture_set_aside();
+    if (build_exchange(conversion, &exchange, outcome) == CPR_OK) {
+        cpr_cuda_exchange_free(conversion->exchange);
+        conversion->exchange = exchange;
+        (void)cpr_succeed(outcome);
     }
-    cpr_cuda_exchange_free(conversion->exchange);
-    conversion->exchange = exchange;
-    return cpr_succeed(outcome);
+    cpr_capture_resume(before);
+    return outcome->status;
 }

@@ -20,12 +20,13 @@
  *
  *   Notes. A note is written by ordinary stores before the step's release and read after its acquire. The slot is written again in
  *   the next conversion of the channel at the earliest, and the sender gets there only past the reader's second step, which
- *   the reader stores after it has read.
+ *   the reader stores after it has read: so what a block answers is made up before that step.
  *
  *   Steps only count up, in 64 bits, and are kept on the device, so a replayed graph goes on where the last one ended.
  *
  * A rank that does not come ends the waiting by the timeout, or by the host when it gives up the group: then nothing more is written
- * by this rank, and the group has failed. Blocks wait for blocks of other ranks, so those must get to run: no more than
+ * by this rank, and the group has failed. Whichever block it is notes that for the host, and on the board for what is enqueued behind it
+ * or replayed: steps of blocks that ended differently would pair this conversion's with another one's. Blocks wait for blocks of other ranks, so those must get to run: no more than
  * one block a multiprocessor is launched and four fit, so that several conversions are under way at once.
  *
  * No multicast: each row has one reader.
@@ -46,9 +47,10 @@ struct block_state {
     unsigned long long digest;
     long long failed, different;
     unsigned long long step;
-    cpr_error own;
+    cpr_error own, answer;
     cpr_direct_note note;
     long long waited_ms; /* 0 or more: for this long, in vain */
+    bool lost;           /* before */
 };
 
 using step_ref = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
@@ -81,6 +83,12 @@ static __device__ __forceinline__ unsigned long long *own_step(const cpr_direct_
                                                   cpr_direct_step_at(m.facts.ranks, m.channel, blockIdx.x));
 }
 
+/* Read and written by blocks that run at once. */
+static __device__ __forceinline__ volatile uint64_t *lost_word(const cpr_direct_member &m) {
+    char *board = static_cast<char *>(m.boards[m.rank]);
+    return reinterpret_cast<uint64_t *>(board + cpr_direct_lost_at(m.facts.ranks));
+}
+
 /* After a __syncthreads that follows all that is told of. */
 static __device__ void tell_all(const cpr_direct_member &m, uint64_t step, const cpr_direct_note *note) {
     for (int64_t peer = thread_number(); peer < m.facts.ranks; peer += CPR_MOVE_THREADS) {
@@ -100,7 +108,7 @@ static __device__ bool is_told(const cpr_direct_member &m, cpr_direct_slot *slot
             continue;
         }
         const int64_t waited_ms = static_cast<int64_t>((nanoseconds() - begun) / 1000000);
-        if (waited_ms >= m.timeout_ms || *static_cast<const volatile int *>(m.given_up) != 0) {
+        if (waited_ms >= m.timeout_ms || *static_cast<const volatile int *>(&m.watch->given_up) != 0) {
             state.waited_ms = waited_ms;
             return false;
         }
@@ -162,6 +170,17 @@ static __device__ void judge(const cpr_direct_member &m, const cpr_offsets &offs
     __syncthreads();
 }
 
+static __device__ cpr_error answer_of(const cpr_direct_member &m, const block_state &state) {
+    cpr_direct_findings findings;
+    findings.failed = state.failed;
+    findings.different = state.different;
+    const int64_t failed = findings.failed == INT64_MAX ? 0 : findings.failed;
+    const int64_t different = findings.different == INT64_MAX ? 0 : findings.different;
+    return cpr_direct_answer(state.own, &findings, &slot_of(m, m.rank, failed)->note,
+                             &slot_of(m, m.rank, different)->note, &slot_of(m, m.rank, 0)->note);
+}
+
+/* state.answer; slots must not be read after the step that follows. */
 static __device__ void read_notes(const cpr_direct_member &m, block_state &state) {
     const cpr_direct_note of_rank_0 = slot_of(m, m.rank, 0)->note;
     for (int64_t peer = thread_number(); peer < m.facts.ranks; peer += CPR_MOVE_THREADS) {
@@ -171,17 +190,10 @@ static __device__ void read_notes(const cpr_direct_member &m, block_state &state
         atomicMin(&state.different, static_cast<long long>(findings.different));
     }
     __syncthreads();
-}
-
-/* By one thread; the slots are as they were read. */
-static __device__ cpr_error answer_of(const cpr_direct_member &m, const block_state &state) {
-    cpr_direct_findings findings;
-    findings.failed = state.failed;
-    findings.different = state.different;
-    const int64_t failed = findings.failed == INT64_MAX ? 0 : findings.failed;
-    const int64_t different = findings.different == INT64_MAX ? 0 : findings.different;
-    return cpr_direct_answer(state.own, &findings, &slot_of(m, m.rank, failed)->note,
-                             &slot_of(m, m.rank, different)->note, &slot_of(m, m.rank, 0)->note);
+    if (thread_number() == 0) {
+        state.answer = answer_of(m, state);
+    }
+    __syncthreads();
 }
 
 /* The host reads it without asking the device. */
@@ -196,6 +208,12 @@ static __device__ void report(const cpr_direct_member &m, const cpr_error &error
     there->error.wanted = error.wanted;
     __threadfence_system();
     there->raised = number;
+}
+
+/* By one thread of whichever blocks have waited in vain; the host's word is a single one, so that they may all write it. */
+static __device__ void note_loss(const cpr_direct_member &m, const block_state &state) {
+    *lost_word(m) = 1;
+    *static_cast<volatile int64_t *>(&m.watch->waited_ms) = state.waited_ms;
 }
 
 /*==============================================================================
@@ -255,17 +273,15 @@ static __device__ void begin(const cpr_direct_member &m, block_state &state) {
         state.digest = 0;
         state.step = *own_step(m);
         state.waited_ms = -1;
+        state.lost = *lost_word(m) != 0;
     }
 }
 
 /* By the first thread of a block; block 0 speaks for all, since all come to the same. */
 static __device__ void end(const cpr_direct_member &m, const block_state &state) {
     *own_step(m) = state.step + 2;
-    if (blockIdx.x == 0) {
-        const cpr_error answer = answer_of(m, state);
-        if (answer.status != CPR_OK) {
-            report(m, answer);
-        }
+    if (blockIdx.x == 0 && state.answer.status != CPR_OK) {
+        report(m, state.answer);
     }
 }
 
@@ -279,12 +295,15 @@ __launch_bounds__(CPR_MOVE_THREADS,
     begin(m, state);
     const cpr_offsets offsets = m.refusal.status == CPR_OK ? offsets_at_hand(m.offsets, shared) : m.offsets;
     __syncthreads();
+    if (state.lost) {
+        return;
+    }
     judge(m, offsets, state);
     tell_all(m, state.step + 1, &state.note);
     bool together = await_all(m, state.step + 1, state);
     if (together) {
         read_notes(m, state);
-        if (state.own.status == CPR_OK && state.failed == INT64_MAX && state.different == INT64_MAX) {
+        if (state.answer.status == CPR_OK) {
             move_all<Unit>(m, offsets);
         }
         __syncthreads();
@@ -294,8 +313,8 @@ __launch_bounds__(CPR_MOVE_THREADS,
     if (thread_number() == 0) {
         if (together) {
             end(m, state);
-        } else if (blockIdx.x == 0) {
-            report(m, cpr_found(CPR_TIMEOUT, -1, state.waited_ms, m.timeout_ms));
+        } else {
+            note_loss(m, state);
         }
     }
 }

@@ -91,7 +91,7 @@ typedef struct cpr_direct_slot {
 
 enum { CPR_DIRECT_CHANNELS = 16, CPR_DIRECT_BLOCKS = 264 };
 
-/* A board is what one rank has of them: slots by channel, block and sender, and steps by channel and block, its own. */
+/* A board is what one rank has of them: slots by channel, block and sender, and, its own, steps by channel and block. */
 CPR_ANYWHERE size_t cpr_direct_slot_at(int64_t ranks, int64_t channel, int64_t block, int64_t sender) {
     return (size_t)((channel * CPR_DIRECT_BLOCKS + block) * ranks + sender) * sizeof(cpr_direct_slot);
 }
@@ -101,8 +101,13 @@ CPR_ANYWHERE size_t cpr_direct_step_at(int64_t ranks, int64_t channel, int64_t b
            (size_t)(channel * CPR_DIRECT_BLOCKS + block) * sizeof(uint64_t);
 }
 
-CPR_ANYWHERE size_t cpr_direct_board_bytes(int64_t ranks) {
+/* Where a rank notes, a word and not 0, that it has waited for another one in vain: its steps are not those of others any more. */
+CPR_ANYWHERE size_t cpr_direct_lost_at(int64_t ranks) {
     return cpr_direct_step_at(ranks, CPR_DIRECT_CHANNELS, 0);
+}
+
+CPR_ANYWHERE size_t cpr_direct_board_bytes(int64_t ranks) {
+    return cpr_direct_lost_at(ranks) + sizeof(uint64_t);
 }
 
 CPR_ANYWHERE uint64_t cpr_direct_digest(uint64_t call_digest, const cpr_offsets_scan *scan) {
@@ -152,6 +157,12 @@ typedef struct cpr_direct_report {
     uint64_t raised;
 } cpr_direct_report;
 
+/* In pinned host memory, for all conversions of a group: how the host and the device tell each other that a rank does not come. */
+typedef struct cpr_direct_watch {
+    int64_t waited_ms; /* by the device, once it has waited in vain; -1: it has not */
+    int given_up;      /* by the host, not 0: other ranks are not waited for any more */
+} cpr_direct_watch;
+
 /* One rank's part. Pointers are of the device; a board or target of another rank is memory that this device may write to. */
 typedef struct cpr_direct_member {
     cpr_offsets offsets;
@@ -167,8 +178,8 @@ typedef struct cpr_direct_member {
     void *const *boards; /* of every rank */
     int64_t channel;
     cpr_direct_report *report;
-    const int *given_up; /* not 0: other ranks are not waited for any more */
-    int64_t timeout_ms;  /* for how long they are */
+    cpr_direct_watch *watch;
+    int64_t timeout_ms; /* for how long other ranks are waited for */
 } cpr_direct_member;
 
 enum { CPR_DIRECT_MEMBERS = 16 };

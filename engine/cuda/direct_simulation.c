@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks on one device, all parts of a conversion in one launch: the same kernel, between boards that lie side by side. */
 #include "allocator.h"
+#include "capture.h"
 #include "direct_member.h"
 #include "error.h"
 #include "plan.h"
@@ -10,7 +11,7 @@ enum { SIMULATED_TIMEOUT_MS = 20000 };
 /* In pinned memory. */
 typedef struct told_by_device {
     cpr_direct_report reports[CPR_DIRECT_MEMBERS];
-    int given_up;
+    cpr_direct_watch watch;
 } told_by_device;
 
 struct cpr_cuda_direct_simulation {
@@ -73,7 +74,7 @@ static cudaError_t allocate(cpr_cuda_direct_simulation *simulation) {
         result = cudaMallocHost((void **)&simulation->pinned, sizeof *simulation->pinned);
     }
     if (result == cudaSuccess) {
-        *simulation->pinned = (told_by_device){.given_up = 0};
+        *simulation->pinned = (told_by_device){.watch = {.waited_ms = -1}};
         result = cudaMalloc((void **)&simulation->boards, boards_bytes + 2 * table_bytes);
     }
     if (result != cudaSuccess) {
@@ -90,9 +91,11 @@ void cpr_cuda_direct_simulation_free(cpr_cuda_direct_simulation *simulation) {
         return;
     }
     const cpr_allocator allocator = simulation->allocator;
+    const cpr_capture_mode before = cpr_capture_set_aside();
     (void)cudaFree(simulation->boards);
     (void)cudaFreeHost(simulation->pinned);
     (void)cudaGetLastError();
+    cpr_capture_resume(before);
     cpr_release(&allocator, simulation, 1, sizeof *simulation);
 }
 
@@ -113,7 +116,9 @@ cpr_status cpr_cuda_direct_simulation_create(const cpr_cuda_conversion_request *
     for (int64_t r = 0; r < cp_size; r++) {
         made->on_device[r] = on_device[r];
     }
+    const cpr_capture_mode before = cpr_capture_set_aside();
     const cudaError_t result = allocate(made);
+    cpr_capture_resume(before);
     if (result != cudaSuccess) {
         cpr_cuda_direct_simulation_free(made);
         return cpr_cuda_failed(result, outcome);
@@ -136,7 +141,7 @@ cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation
         member->targets = simulation->targets;
         member->boards = simulation->board_table;
         member->report = &simulation->pinned->reports[r];
-        member->given_up = &simulation->pinned->given_up;
+        member->watch = &simulation->pinned->watch;
         member->timeout_ms = SIMULATED_TIMEOUT_MS;
         const size_t of_rank = cpr_move_unit_bytes(member->row_bytes, sources[r], targets[r]);
         unit = of_rank < unit ? of_rank : unit;
@@ -155,6 +160,9 @@ cpr_status cpr_cuda_direct_simulation_run(cpr_cuda_direct_simulation *simulation
 cpr_status cpr_cuda_direct_simulation_check(cpr_cuda_direct_simulation *simulation, int64_t rank,
                                             cpr_error *error) {
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
-    *outcome = cpr_direct_report_read(&simulation->pinned->reports[rank], &simulation->told[rank]);
+    const int64_t waited_ms = *(const volatile int64_t *)&simulation->pinned->watch.waited_ms;
+    *outcome = waited_ms >= 0
+                   ? cpr_found(CPR_TIMEOUT, -1, waited_ms, SIMULATED_TIMEOUT_MS)
+                   : cpr_direct_report_read(&simulation->pinned->reports[rank], &simulation->told[rank]);
     return outcome->status;
 }

@@ -73,7 +73,7 @@ static cpr_status create(cpr_cuda_group *group, const cpr_route *route, size_t r
     (void)prepare(group, route, row_bytes, allocator, &made, &own);
     if (cpr_cuda_group_agree(group, &own, route, row_bytes, error) != CPR_OK) {
         release(made);
-        return own.status == CPR_CUDA_ERROR ? cpr_cuda_group_fail(group, &own, error) : error->status;
+        return error->status;
     }
     *exchange = made;
     return CPR_OK;
@@ -134,7 +134,8 @@ typedef struct conversion {
 } conversion;
 
 static cpr_status checked(const conversion *c, cudaError_t result, cpr_error *error) {
-    return result == cudaSuccess ? CPR_OK : cpr_cuda_group_cuda_failed(c->group, result, error);
+    return result == cudaSuccess ? CPR_OK
+                                 : cpr_cuda_group_enqueue_failed(c->group, c->captured, result, error);
 }
 
 static void range_begin(const conversion *c, cpr_range range) {
@@ -259,7 +260,9 @@ static cpr_status note_end(const conversion *c, cpr_error *error) {
 static cpr_status enqueue_in_range(const conversion *c, cpr_error *error) {
     if (pack(c, error) != CPR_OK || all_to_all(c, error) != CPR_OK || scatter(c, error) != CPR_OK ||
         note_end(c, error) != CPR_OK) {
-        cpr_cuda_group_drain(c->group, c->plan->beside);
+        if (!c->captured) {
+            cpr_cuda_group_drain(c->group, c->plan->beside);
+        }
         return error->status;
     }
     return CPR_OK;
@@ -275,6 +278,15 @@ static cpr_status enqueue(const conversion *c, cpr_error *error) {
     return status;
 }
 
+/* A capture of an earlier run that has not ended holds the stream beside, which can then take no other run. */
+static cpr_status check_beside(const conversion *c, cpr_error *error) {
+    bool held = false;
+    if (!c->captured && cpr_cuda_group_ask_captured(c->group, c->plan->beside, &held, error) != CPR_OK) {
+        return error->status;
+    }
+    return held ? cpr_cuda_failed(cudaErrorStreamCaptureIsolation, error) : CPR_OK;
+}
+
 cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,
                                  void *target, cudaStream_t stream, cpr_error *error) {
     conversion c = {.group = exchange->group,
@@ -286,7 +298,8 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(c.group, outcome) != CPR_OK ||
         cpr_cuda_plan_check_call(c.plan, direction, source, target, outcome) != CPR_OK ||
-        cpr_cuda_group_ask_captured(c.group, stream, &c.captured, outcome) != CPR_OK) {
+        cpr_cuda_group_ask_captured(c.group, stream, &c.captured, outcome) != CPR_OK ||
+        check_beside(&c, outcome) != CPR_OK) {
         return outcome->status;
     }
     c.names = &exchange->names[direction];
@@ -313,7 +326,7 @@ static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_move
                               stream)
             : cpr_move_rows(&moves, plan->row_bytes, from, to, cpr_cuda_plan_all_blocks(plan), stream);
     return result == cudaSuccess ? cpr_succeed(outcome)
-                                 : cpr_cuda_group_cuda_failed(exchange->group, result, outcome);
+                                 : cpr_cuda_group_enqueue_failed(exchange->group, true, result, outcome);
 }
 
 cpr_status cpr_cuda_pack(cpr_cuda_exchange *exchange, cpr_direction direction, const void *source,

@@ -28,8 +28,8 @@ cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, 
     }
     if (!group->aborted) {
         group->aborted = true;
-        if (group->given_up != NULL) {
-            *(volatile int *)group->given_up = 1;
+        if (group->watch != NULL) {
+            *(volatile int *)&group->watch->given_up = 1;
         }
         cpr_comm_give_up(group->comm, least(group->timeout_ms, MOST_ABORT_MS));
         (void)cudaGetLastError();
@@ -51,10 +51,20 @@ cpr_status cpr_cuda_group_nccl_failed(cpr_cuda_group *group, ncclResult_t result
     return cpr_cuda_group_fail(group, &failure, error);
 }
 
-static cpr_status timed_out(cpr_cuda_group *group, const cpr_deadline *deadline, cpr_error *error) {
+static cpr_status timed_out_after(cpr_cuda_group *group, int64_t waited_ms, int64_t limit_ms,
+                                  cpr_error *error) {
     cpr_error failure;
-    (void)cpr_fail(&failure, CPR_TIMEOUT, -1, cpr_deadline_waited_ms(deadline), deadline->limit_ms);
+    (void)cpr_fail(&failure, CPR_TIMEOUT, -1, waited_ms, limit_ms);
     return cpr_cuda_group_fail(group, &failure, error);
+}
+
+static cpr_status timed_out(cpr_cuda_group *group, const cpr_deadline *deadline, cpr_error *error) {
+    return timed_out_after(group, cpr_deadline_waited_ms(deadline), deadline->limit_ms, error);
+}
+
+/* For how long a kernel has waited for other ranks in vain; -1: none has. */
+static int64_t waited_on_device_ms(const cpr_cuda_group *group) {
+    return group->watch == NULL ? -1 : *(const volatile int64_t *)&group->watch->waited_ms;
 }
 
 /* What NCCL has met since it was last asked; ncclInProgress is no error. */
@@ -72,6 +82,10 @@ cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error) {
     if (group->failure.status != CPR_OK) {
         *error = group->failure;
         return error->status;
+    }
+    const int64_t waited_ms = waited_on_device_ms(group);
+    if (waited_ms >= 0) {
+        return timed_out_after(group, waited_ms, group->timeout_ms, error);
     }
     const ncclResult_t met = asynchronous(group);
     return is_nccl_error(met) ? cpr_cuda_group_nccl_failed(group, met, error) : cpr_succeed(error);
@@ -119,8 +133,11 @@ static cpr_status await_until(const cpr_deadline *deadline, cpr_cuda_group *grou
                               cpr_cuda_question *question, void *asked, cpr_error *error) {
     while (cpr_cuda_group_usable(group, error) == CPR_OK) {
         const cudaError_t answer = ask(question, asked);
-        if (answer == cudaSuccess) {
+        if (answer == cudaSuccess && waited_on_device_ms(group) < 0) {
             return cpr_succeed(error);
+        }
+        if (answer == cudaSuccess) { /* a kernel ended because it was tired of waiting: the group is not usable */
+            continue;
         }
         if (answer != cudaErrorNotReady) {
             return cpr_cuda_group_cuda_failed(group, answer, error);
@@ -151,6 +168,12 @@ void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream) {
 
 static bool is_of_a_capture(cudaError_t result) {
     return result >= cudaErrorStreamCaptureUnsupported && result <= cudaErrorStreamCaptureWrongThread;
+}
+
+cpr_status cpr_cuda_group_enqueue_failed(cpr_cuda_group *group, bool captured, cudaError_t result,
+                                         cpr_error *error) {
+    return captured && is_of_a_capture(result) ? cpr_cuda_failed(result, error)
+                                               : cpr_cuda_group_cuda_failed(group, result, error);
 }
 
 cpr_status cpr_cuda_group_ask_captured(cpr_cuda_group *group, cudaStream_t stream, bool *captured,
@@ -292,6 +315,15 @@ static cpr_status swap_findings(cpr_cuda_group *group, cpr_error *error) {
     return swap_blocks(group, &findings, error);
 }
 
+/* Of this rank, once all others know of it. */
+static cpr_status own_failure(cpr_cuda_group *group, const cpr_error *own, cpr_error *error) {
+    if (own->status == CPR_CUDA_ERROR) {
+        return cpr_cuda_group_fail(group, own, error);
+    }
+    *error = *own;
+    return error->status;
+}
+
 cpr_status cpr_cuda_group_tell(cpr_cuda_group *group, const cpr_error *own, cpr_rank_record record,
                                cpr_error *error) {
     record.status = own->status;
@@ -307,10 +339,7 @@ cpr_status cpr_cuda_group_tell(cpr_cuda_group *group, const cpr_error *own, cpr_
         return error->status;
     }
     (void)cpr_verdict_on_ranks(group->received, group->size, error);
-    if (own->status != CPR_OK) {
-        *error = *own;
-    }
-    return error->status;
+    return own->status == CPR_OK ? error->status : own_failure(group, own, error);
 }
 
 cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
@@ -320,8 +349,7 @@ cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, con
     }
     const cpr_status on_ranks = cpr_verdict_on_ranks(group->received, group->size, error);
     if (own->status != CPR_OK) {
-        *error = *own;
-        return error->status;
+        return own_failure(group, own, error);
     }
     if (on_ranks != CPR_OK || route == NULL) {
         return error->status;
@@ -355,7 +383,7 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     cudaError_t result = cudaStreamCreateWithFlags(&group->stream, cudaStreamNonBlocking);
     if (result == cudaSuccess) {
         result = cudaMallocHost((void **)&group->sent,
-                                2 * records + ranks * sizeof(cpr_error) + sizeof *group->given_up);
+                                2 * records + ranks * sizeof(cpr_error) + sizeof *group->watch);
     }
     if (result == cudaSuccess) {
         result = cudaEventCreateWithFlags(&group->in_flight.marker, cudaEventDisableTiming);
@@ -368,8 +396,8 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     }
     group->received = group->sent + ranks;
     group->findings = (cpr_error *)(group->received + ranks);
-    group->given_up = (int *)(group->findings + ranks);
-    *group->given_up = 0;
+    group->watch = (cpr_direct_watch *)(group->findings + ranks);
+    *group->watch = (cpr_direct_watch){.waited_ms = -1};
     return CPR_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "cproute/cproute_cuda.h"
+#include "direct.h"
 #include "in_flight.h"
 #include "ranges.h"
 #include "verdict.h"
@@ -21,7 +22,7 @@ struct cpr_cuda_group {
     cpr_rank_record *sent;     /* one for each rank; pinned, so NCCL reads and writes it */
     cpr_rank_record *received; /* likewise, in the same block */
     cpr_error *findings;       /* likewise */
-    int *given_up;             /* likewise: read by kernels that wait for other ranks */
+    cpr_direct_watch *watch;   /* likewise, of kernels that wait for other ranks */
     cpr_cuda_reach reach;
     cpr_in_flight in_flight;
     nvtxDomainHandle_t ranges;
@@ -35,6 +36,10 @@ cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error);
 cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, cpr_error *error);
 cpr_status cpr_cuda_group_cuda_failed(cpr_cuda_group *group, cudaError_t result, cpr_error *error);
 cpr_status cpr_cuda_group_nccl_failed(cpr_cuda_group *group, ncclResult_t result, cpr_error *error);
+
+/* What enqueuing has met. A capture that CUDA has given up enqueues nothing on this rank, so the group lives on. */
+cpr_status cpr_cuda_group_enqueue_failed(cpr_cuda_group *group, bool captured, cudaError_t result,
+                                         cpr_error *error);
 
 /* The end of an NCCL call: a communicator that does not block may go on with it for a while. */
 cpr_status cpr_cuda_group_settle(cpr_cuda_group *group, ncclResult_t result, cpr_error *error);
@@ -57,8 +62,8 @@ cudaError_t cpr_cuda_group_count_run(cpr_cuda_group *group, cudaStream_t stream)
 void cpr_cuda_group_drain(cpr_cuda_group *group, cudaStream_t stream);
 
 /*
- * Collective: are all ranks ready? Fails with what is wrong with any of them; with `own`, if that is an error; or as
- * cpr_cuda_group_wait does. `route` and row_bytes are read if `own` is CPR_OK and may then be NULL: no messages are spoken of.
+ * Collective: are all ranks ready? Fails with what is wrong with any of them; with `own`, if that is an error (the group fails with it
+ * if it is cuda); or as cpr_cuda_group_wait does. `route` and row_bytes are read if `own` is CPR_OK and may then be NULL: no messages are spoken of.
  */
 cpr_status cpr_cuda_group_agree(cpr_cuda_group *group, const cpr_error *own, const cpr_route *route,
                                 size_t row_bytes, cpr_error *error);

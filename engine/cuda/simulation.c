@@ -43,9 +43,11 @@ void cpr_cuda_simulation_free(cpr_cuda_simulation *simulation) {
         return;
     }
     const cpr_allocator allocator = simulation->allocator;
+    const cpr_capture_mode before = cpr_capture_set_aside();
     for (int64_t r = 0; r < simulation->planned; r++) {
         cpr_cuda_plan_free(&simulation->plans[r]);
     }
+    cpr_capture_resume(before);
     cpr_release(&allocator, simulation->plans, simulation->cp_size, sizeof *simulation->plans);
     cpr_release(&allocator, simulation, 1, sizeof *simulation);
 }

@@ -7,6 +7,10 @@
 #include "error.h"
 #include "group.h"
 #include "lsa.h"
+#include "plan.h"
+
+/* Of NCCL, which in a group that it is not asked in finds out nothing, and fails on the one rank where it finds another. */
+enum { WINDOW_ALIGNMENT = 4096 };
 
 static cpr_rank_record record_of(uint64_t digest, int64_t rows) {
     return (cpr_rank_record){.digest = digest, .rows = rows};
@@ -62,6 +66,9 @@ static cpr_status prepare(cpr_cuda_group *group, void *memory, size_t bytes, con
     if (bytes == 0) {
         return cpr_fail(error, CPR_OVERFLOW, -1, 0, 1);
     }
+    if ((uintptr_t)memory % WINDOW_ALIGNMENT != 0) {
+        return cpr_fail(error, CPR_UNREACHABLE, -1, 0, group->size);
+    }
     cpr_cuda_window *window = cpr_allocate(allocator, 1, sizeof *window);
     if (window == NULL) {
         return cpr_fail_no_memory(error);
@@ -71,11 +78,14 @@ static cpr_status prepare(cpr_cuda_group *group, void *memory, size_t bytes, con
     if (memory == NULL) {
         window->allocated = ncclMemAlloc((void **)&window->memory, bytes) == ncclSuccess;
     }
-    if (window->memory == NULL ||
-        cudaMalloc((void **)&window->bases, (size_t)group->size * sizeof *window->bases) != cudaSuccess) {
+    const cudaError_t result =
+        window->memory == NULL
+            ? cudaErrorMemoryAllocation
+            : cudaMalloc((void **)&window->bases, (size_t)group->size * sizeof *window->bases);
+    if (result != cudaSuccess) {
         window->bases = NULL;
         destroy(window);
-        return cpr_fail_no_memory(error);
+        return cpr_cuda_failed(result, error);
     }
     *made = window;
     return cpr_succeed(error);
@@ -256,12 +266,14 @@ void cpr_cuda_window_release(cpr_cuda_window *window) {
     if (window == NULL || --window->uses > 0) {
         return;
     }
+    const cpr_capture_mode before = cpr_capture_set_aside();
     cpr_cuda_window **at = &window->group->reach.windows;
     while (*at != window) {
         at = &(*at)->next;
     }
     *at = window->next;
     destroy(window);
+    cpr_capture_resume(before);
 }
 
 void *cpr_cuda_window_memory(const cpr_cuda_window *window) {

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/deadline.h"
 #include "cuda/direct.h"
 #include "cuda/lsa.h"
 #include "cuda/move_rows.h"
@@ -38,6 +39,7 @@ typedef enum work_kind { COPY, MOVE, RECORD, AWAIT, TALK, CALL, FILL, TABLE, DIR
 typedef enum direct_phase { TELLS, MOVES, ENDS, ENDED } direct_phase;
 typedef struct direct_part {
     cpr_direct_member member;
+    cpr_deadline deadline; /* once it waits */
     size_t unit;
     direct_phase phase;
     cpr_error own;
@@ -504,6 +506,10 @@ static uint64_t *own_step(const cpr_direct_member *m) {
                                 cpr_direct_step_at(m->facts.ranks, m->channel, 0));
 }
 
+static uint64_t *lost_word(const cpr_direct_member *m) {
+    return (uint64_t *)(void *)((char *)m->boards[m->rank] + cpr_direct_lost_at(m->facts.ranks));
+}
+
 static void tell_all(const cpr_direct_member *m, uint64_t step, const cpr_direct_note *note) {
     for (int64_t peer = 0; peer < m->facts.ranks; peer++) {
         cpr_direct_slot *slot = slot_of(m, peer, m->rank);
@@ -568,10 +574,11 @@ static void answer(const direct_part *part) {
 /* As far as other ranks allow; true at the end. */
 static bool go_on(direct_part *part) {
     const cpr_direct_member *m = &part->member;
-    if (*m->given_up != 0)
+    if (*lost_word(m) != 0)
         part->phase = ENDED;
     if (part->phase == TELLS) {
         judge(part);
+        part->deadline = cpr_deadline_in(m->timeout_ms);
         part->phase = MOVES;
     }
     if (part->phase == MOVES && all_are_at(m, *own_step(m) + 1)) {
@@ -581,6 +588,11 @@ static bool go_on(direct_part *part) {
     }
     if (part->phase == ENDS && all_are_at(m, *own_step(m) + 2)) {
         *own_step(m) += 2;
+        part->phase = ENDED;
+    }
+    if (part->phase != ENDED && (m->watch->given_up != 0 || cpr_deadline_passed(&part->deadline))) {
+        *lost_word(m) = 1;
+        m->watch->waited_ms = cpr_deadline_waited_ms(&part->deadline);
         part->phase = ENDED;
     }
     return part->phase == ENDED;
@@ -814,6 +826,7 @@ static bool is_pinned(const void *memory) {
 /* Both wait for the device. */
 static cudaError_t release(void *memory) {
     if (memory != NULL) {
+        insist(!forbidden(), "memory is freed in a capture, which that ends");
         insist(idle(), "memory is freed under work that waits for ever");
         device.held--;
         free(memory);
@@ -899,8 +912,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     insist(flags == 0, "a wait with flags");
     if (result != cudaSuccess)
         return result;
-    insist(stream->capture == NULL || event->capture == stream->capture,
-           "a captured stream waits for what is not captured");
+    if (stream->capture != NULL && event->capture != stream->capture)
+        return cudaErrorStreamCaptureIsolation;
     stream->capture = event->capture;
     if (stream->capture != NULL && stream == stream->capture->origin)
         event->recorded_on->unjoined = false;
@@ -1042,7 +1055,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     *graph = (cudaGraph_t)(void *)stream->capture;
     for (struct CUstream_st *s = device.streams; s != NULL; s = s->next)
         if (s->capture == stream->capture && s != stream) {
-            insist(!s->unjoined, "a capture ends that is not joined");
+            insist(!s->unjoined || device.failed, "a capture ends that is not joined");
             s->capture = NULL;
         }
     stream->capture = NULL;

@@ -37,6 +37,7 @@ struct rank {
     cpr_cuda_conversion_request request;
     script *play;
     int64_t odd, timeout_ms, fail_call, fail_allocation;
+    cudaError_t fail_with;
     int slow; /* askings; 0: calls of the communicator block */
     cpr_error notes[NOTES];
     int noted;
@@ -78,7 +79,7 @@ static bool open_rank(rank *r) {
     memcpy(r->device_offsets, BOUNDARIES, sizeof BOUNDARIES);
     memcpy(r->host_offsets, BOUNDARIES, sizeof BOUNDARIES);
     r->book.fail_at = odd ? r->fail_allocation : -1;
-    double_fail_call(odd ? r->fail_call : -1, cudaErrorMemoryAllocation);
+    double_fail_call(odd ? r->fail_call : -1, r->fail_with);
     if (cpr_cuda_group_create(r->comm, &options, &r->allocator, &r->group, &error) == CPR_OK &&
         cpr_cuda_window_create(r->group, NULL, 2 * r->bytes, &r->allocator, &r->window, &error) == CPR_OK) {
         r->target = cpr_cuda_window_memory(r->window);
@@ -119,6 +120,7 @@ static rank plain_rank(script *play) {
                   .odd = -1,
                   .timeout_ms = PATIENT_MS,
                   .fail_call = -1,
+                  .fail_with = cudaErrorMemoryAllocation,
                   .fail_allocation = -1,
                   .request = {.source = CPR_ZIGZAG, .target = CPR_CONTIGUOUS}};
 }
@@ -401,6 +403,169 @@ static void a_rank_that_does_not_come(void **state) {
     assert_true(ranks[0].aborted);
 }
 
+static atomic_bool asked;
+
+static void sleep_a_while(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* The device is the first that is tired of waiting: the stream is at its end when somebody asks. */
+static void asks_late(rank *r, bool waits) {
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    cpr_error error;
+    if (r->number == r->odd) {
+        while (!atomic_load(&asked))
+            sleep_a_while();
+        cpr_cuda_conversion_free(conversion);
+        return;
+    }
+    (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+    note(r, error);
+    while (cudaStreamQuery(r->stream) == cudaErrorNotReady)
+        sleep_a_while();
+    if (waits) {
+        (void)cpr_cuda_group_wait(r->group, r->stream, &error);
+        note(r, error);
+    }
+    cpr_cuda_conversion_free(conversion);
+    must(r, cpr_cuda_group_aborted(r->group), "a rank is lost, and the group lives on");
+    atomic_store(&asked, true);
+}
+
+static void waits_late(rank *r) {
+    asks_late(r, true);
+}
+
+static void frees_late(rank *r) {
+    asks_late(r, false);
+}
+
+static void what_the_device_waited_for_in_vain_is_an_error(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    for (int waits = 0; waits < 2; waits++) {
+        rank like = plain_rank(waits ? waits_late : frees_late);
+        like.odd = 1;
+        like.timeout_ms = SHORT_MS;
+        atomic_store(&asked, false);
+        perform(&like, 2, true, ranks);
+        expect_error(&ranks[0].notes[0], CPR_OK, -1, 0, 0);
+        if (waits) {
+            assert_int_equal(ranks[0].notes[1].status, CPR_TIMEOUT);
+            assert_int_equal(ranks[0].notes[1].wanted, SHORT_MS);
+            assert_in_range(ranks[0].notes[1].got, SHORT_MS, PATIENT_MS);
+        }
+    }
+}
+
+/* A graph is replayed behind one that waited in vain, and the other rank comes to the first one meanwhile: they are no pair. */
+static void replays_late(rank *r) {
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    cudaGraph_t graph;
+    cpr_error error;
+    memset(r->target, 0xff, r->bytes);
+    paint_rank(r, r->request.source, r->source);
+    cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
+    (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+    cudaStreamEndCapture(r->stream, &graph);
+    if (r->number == r->odd)
+        while (!atomic_load(&asked))
+            sleep_a_while();
+    cudaGraphLaunch((cudaGraphExec_t)(void *)graph, r->stream);
+    while (cudaStreamQuery(r->stream) == cudaErrorNotReady)
+        sleep_a_while();
+    if (r->number != r->odd) {
+        unsigned char *untouched = malloc(r->bytes);
+        memset(untouched, 0xff, r->bytes);
+        must(r, memcmp(r->target, untouched, r->bytes) == 0, "rows come from nowhere");
+        atomic_store(&asked, true);
+        for (int64_t waited_ms = 0; waited_ms < 3 * r->timeout_ms; waited_ms++) /* the other one's turn */
+            sleep_a_while();
+        memset(r->target, 0xff, r->bytes);
+        cudaGraphLaunch((cudaGraphExec_t)(void *)graph, r->stream);
+        while (cudaStreamQuery(r->stream) == cudaErrorNotReady)
+            sleep_a_while();
+        must(r, memcmp(r->target, untouched, r->bytes) == 0, "replays of two turns are paired");
+        free(untouched);
+    }
+    (void)cpr_cuda_group_check(r->group, &error);
+    note(r, error);
+    cudaGraphDestroy(graph);
+    cpr_cuda_conversion_free(conversion);
+}
+
+static void no_replay_follows_one_that_waited_in_vain(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    rank like = plain_rank(replays_late);
+    like.odd = 1;
+    like.timeout_ms = SHORT_MS;
+    atomic_store(&asked, false);
+    perform(&like, 2, true, ranks);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(ranks[r].notes[0].status, CPR_TIMEOUT);
+}
+
+/* Empty tensors have no address. */
+static void converts_nothing(rank *r) {
+    cpr_error error;
+    memset(r->device_offsets, 0, sizeof r->device_offsets);
+    r->request.rows = 0;
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    error = convert(r, conversion, CPR_FORWARD, NULL, NULL);
+    note(r, error);
+    note(r, told(conversion));
+    cpr_cuda_conversion_free(conversion);
+}
+
+static void no_rows_need_no_window(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    const rank like = plain_rank(converts_nothing);
+    perform(&like, 2, true, ranks);
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 2; i++)
+            expect_error(&ranks[r].notes[i], CPR_OK, -1, 0, 0);
+}
+
+/* In a capture, which CUDA gives up in the middle of a run, or on which it says nothing; what an earlier run has found is told later. */
+static void is_captured_in_vain(rank *r) {
+    static const cudaError_t in_the_way[] = {cudaErrorStreamCaptureInvalidated, cudaErrorStreamCaptureImplicit};
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    for (int call = 0; call < LENGTH_OF(in_the_way); call++) {
+        cudaGraph_t graph;
+        cpr_error error;
+        memcpy(r->device_offsets, WRONG, sizeof WRONG);
+        (void)convert(r, conversion, CPR_FORWARD, r->source, r->target);
+        cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
+        double_fail_call(call, in_the_way[call]);
+        (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+        must(r, double_failed_call(), "no call failed");
+        double_fail_call(-1, cudaSuccess);
+        cudaStreamEndCapture(r->stream, &graph);
+        cudaGraphDestroy(graph);
+        note(r, error);
+        note(r, told(conversion));
+        must(r, !cpr_cuda_group_aborted(r->group), "a capture costs a communicator");
+    }
+    memcpy(r->device_offsets, BOUNDARIES, sizeof BOUNDARIES);
+    converts(r, conversion);
+    cpr_cuda_conversion_free(conversion);
+}
+
+static void a_capture_in_the_way_costs_nothing(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    const rank like = plain_rank(is_captured_in_vain);
+    perform(&like, 2, true, ranks);
+    for (int r = 0; r < 2; r++) {
+        expect_error(&ranks[r].notes[0], CPR_CUDA_ERROR, -1, cudaErrorStreamCaptureInvalidated, 0);
+        expect_error(&ranks[r].notes[1], CPR_DECREASING, 2, 12, 24);
+        expect_error(&ranks[r].notes[2], CPR_CUDA_ERROR, -1, cudaErrorStreamCaptureImplicit, 0);
+        expect_error(&ranks[r].notes[3], CPR_DECREASING, 2, 12, 24);
+    }
+}
+
 static atomic_bool flooded;
 
 /* Runs until one is refused, and one more; the board of who does not come is written to meanwhile. */
@@ -517,6 +682,58 @@ static void keeps_windows(rank *r) {
     cpr_cuda_conversion_free(NULL);
 }
 
+/* Somebody's garbage is collected while a capture is under way. */
+static void releases_in_a_capture(rank *r) {
+    cpr_cuda_window *window = NULL;
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
+    cudaGraph_t graph;
+    cpr_error error;
+    (void)cpr_cuda_window_create(r->group, NULL, 4096, &r->allocator, &window, &error);
+    must(r, error.status == CPR_OK, "a window is not made");
+    cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
+    cpr_cuda_window_release(window);
+    cpr_cuda_conversion_free(conversion);
+    cudaStreamEndCapture(r->stream, &graph);
+    cudaGraphDestroy(graph);
+}
+
+static void windows_are_released_in_a_capture(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    const rank like = plain_rank(releases_in_a_capture);
+    perform(&like, 2, true, ranks);
+}
+
+/* NCCL would fail on that rank alone, and leave the others where no timeout ends. */
+static void shares_what_is_not_aligned(rank *r) {
+    cpr_cuda_window *window = NULL;
+    cpr_error error;
+    char *memory;
+    must(r, ncclMemAlloc((void **)&memory, 16384) == ncclSuccess, "no memory");
+    (void)cpr_cuda_window_create(r->group, memory + (r->number == r->odd ? 512 : 0), 8192, &r->allocator,
+                                 &window, &error);
+    note(r, error);
+    must(r, window == NULL, "a window comes with an error");
+    ncclMemFree(memory);
+}
+
+static void windows_are_aligned(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    rank like = plain_rank(shares_what_is_not_aligned);
+    for (int64_t count = 1; count <= 2; count++) {
+        like.odd = count - 1;
+        perform(&like, count, true, ranks);
+        for (int64_t r = 0; r < count; r++) {
+            if (r == like.odd)
+                expect_error(&ranks[r].notes[0], CPR_UNREACHABLE, -1, 0, count);
+            else
+                expect_error(&ranks[r].notes[0], CPR_PEER_FAILED, like.odd, CPR_UNREACHABLE, 0);
+            assert_false(ranks[r].aborted);
+        }
+    }
+}
+
 static void windows_are_kept(void **state) {
     (void)state;
     rank ranks[MOST_RANKS];
@@ -533,12 +750,13 @@ static void only_makes(rank *r) {
     cpr_cuda_conversion_free(conversion);
 }
 
-static int64_t fail_each(bool reachable, bool on_host) {
+static int64_t fail_each(bool reachable, bool on_host, cudaError_t with) {
     for (int64_t at = 0;; at++) {
         rank ranks[MOST_RANKS];
         rank like = plain_rank(only_makes);
         like.odd = at % 2;
         like.timeout_ms = SHORT_MS;
+        like.fail_with = with;
         if (on_host)
             like.fail_allocation = at;
         else
@@ -549,6 +767,8 @@ static int64_t fail_each(bool reachable, bool on_host) {
             return at;
         if (odd->notes[0].status != CPR_NO_MEMORY && odd->notes[0].status != CPR_CUDA_ERROR)
             fail_msg("number %d: %s", (int)at, cpr_status_name(odd->notes[0].status));
+        if (odd->aborted != (odd->notes[0].status == CPR_CUDA_ERROR))
+            fail_msg("number %d: a communicator is given up for memory, or kept after an error", (int)at);
         if (other->notes[0].status != CPR_PEER_FAILED && other->notes[0].status != CPR_TIMEOUT)
             fail_msg("number %d: the other rank has %s", (int)at, cpr_status_name(other->notes[0].status));
     }
@@ -556,10 +776,15 @@ static int64_t fail_each(bool reachable, bool on_host) {
 
 static void whichever_allocation_fails(void **state) {
     (void)state;
-    assert_true(fail_each(true, true) >= 3);
-    assert_true(fail_each(false, true) >= 3);
-    assert_true(fail_each(true, false) >= 8);
-    assert_true(fail_each(false, false) >= 8);
+    assert_true(fail_each(true, true, cudaSuccess) >= 3);
+    assert_true(fail_each(false, true, cudaSuccess) >= 3);
+    assert_true(fail_each(true, false, cudaErrorMemoryAllocation) >= 8);
+    assert_true(fail_each(false, false, cudaErrorMemoryAllocation) >= 8);
+}
+
+static void whichever_call_fails(void **state) {
+    (void)state;
+    assert_true(fail_each(true, false, cudaErrorIllegalAddress) >= 8);
 }
 
 /*==============================================================================
@@ -643,10 +868,17 @@ int main(void) {
         cmocka_unit_test(errors_are_told_by_the_next_run),
         cmocka_unit_test(a_rank_that_does_not_come),
         cmocka_unit_test(a_flood_to_a_rank_that_does_not_come),
+        cmocka_unit_test(what_the_device_waited_for_in_vain_is_an_error),
+        cmocka_unit_test(no_replay_follows_one_that_waited_in_vain),
+        cmocka_unit_test(no_rows_need_no_window),
+        cmocka_unit_test(a_capture_in_the_way_costs_nothing),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(conversions_are_counted),
         cmocka_unit_test(windows_are_kept),
+        cmocka_unit_test(windows_are_released_in_a_capture),
+        cmocka_unit_test(windows_are_aligned),
         cmocka_unit_test(whichever_allocation_fails),
+        cmocka_unit_test(whichever_call_fails),
         cmocka_unit_test(simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
