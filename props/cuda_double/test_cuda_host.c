@@ -18,8 +18,8 @@ typedef struct rank {
     ncclComm_t comm;
     cudaStream_t stream;
     const struct play *play;
-    cpr_error group, exchange, run, waited;
-    bool aborted, failed_call;
+    cpr_error group, exchange, run, waited, held;
+    bool aborted, failed_call, failed_captured;
     int64_t calls_held;
     size_t host_held;
     bool rows_right;
@@ -44,6 +44,8 @@ typedef struct play {
     bool no_route;        /* it was refused one */
     int slow;             /* askings */
     bool captured;
+    bool held; /* the exchange is in a capture, and asked for beside that */
+    int64_t fail_captured; /* call of a captured run of the odd one, which ends the capture; -1: none */
     int64_t goes_on; /* so many runs are enqueued without a wait, unless one is an error */
 } play;
 
@@ -52,16 +54,22 @@ static cpr_route *route_in(const play *p, int64_t number) {
                     p->target);
 }
 
-static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
+static cpr_error convert(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
                          cpr_direction direction, const void *source, void *target, cudaStream_t stream,
                          cpr_error *waited) {
     cpr_error error;
     if (r->play->captured) {
         cudaGraph_t graph;
         cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+        if (r->number == r->play->odd && r->play->fail_captured >= 0)
+            double_fail_call(r->play->fail_captured, cudaErrorStreamCaptureInvalidated);
         (void)cpr_cuda_exchange_run(exchange, direction, source, target, stream, &error);
         cudaStreamEndCapture(stream, &graph);
-        for (int replay = 0; replay < 2; replay++)
+        if (r->number == r->play->odd && r->play->fail_captured >= 0) {
+            r->failed_captured |= double_failed_call();
+            double_fail_call(-1, cudaSuccess);
+        }
+        for (int replay = 0; replay < 2 && error.status == CPR_OK; replay++)
             cudaGraphLaunch((cudaGraphExec_t)(void *)graph, stream);
         (void)cpr_cuda_group_wait(group, stream, waited);
         cudaGraphDestroy(graph);
@@ -76,11 +84,27 @@ static cpr_error convert(const rank *r, cpr_cuda_exchange *exchange, cpr_cuda_gr
     return error;
 }
 
+/* While one capture has the exchange, no other stream gets it. */
+static void hold(rank *r, cpr_cuda_exchange *exchange) {
+    cudaStream_t other;
+    cudaGraph_t graph;
+    const there_and_back *rows = &r->rows;
+    (void)cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
+    (void)cpr_cuda_exchange_run(exchange, CPR_FORWARD, rows->start, rows->away, r->stream, &r->run);
+    (void)cpr_cuda_exchange_run(exchange, CPR_FORWARD, rows->start, rows->away, other, &r->held);
+    cudaStreamEndCapture(r->stream, &graph);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(other);
+}
+
 /* There and back. */
 static void run(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group) {
     const play *p = r->play;
     there_and_back *rows = &r->rows;
     *rows = there_and_back_make((cpr_geometry){p->ranks, r->number}, p->source, p->target);
+    if (p->held)
+        hold(r, exchange);
     for (; r->enqueued < p->goes_on; r->enqueued++)
         if (cpr_cuda_exchange_run(exchange, CPR_FORWARD, rows->start, rows->away, r->stream, &r->run) !=
             CPR_OK)
@@ -161,7 +185,8 @@ static play plain_play(int64_t ranks) {
                   .target = CPR_CONTIGUOUS,
                   .odd = -1,
                   .fail_allocation = -1,
-                  .fail_call = -1};
+                  .fail_call = -1,
+                  .fail_captured = -1};
 }
 
 /* One rank leaves, and the others do not wait for it for long. */
@@ -463,6 +488,40 @@ static void a_capture_can_be_under_way(void **state) {
     bury(&h);
 }
 
+static void what_a_capture_holds_is_refused_elsewhere(void **state) {
+    (void)state;
+    play p = plain_play(2);
+    rank ranks[MOST_RANKS];
+    p.held = true;
+    perform(&p, ranks);
+    for (int64_t r = 0; r < p.ranks; r++) {
+        expect_error(&ranks[r].held, CPR_CUDA_ERROR, -1, cudaErrorStreamCaptureIsolation, 0);
+        expect_error(&ranks[r].run, CPR_OK, -1, 0, 0);
+        assert_true(ranks[r].rows_right);
+        assert_false(ranks[r].aborted);
+    }
+}
+
+/* Another thread can end a capture at any time. */
+static void a_capture_that_ends_early_costs_no_communicator(void **state) {
+    (void)state;
+    int64_t failed = 0;
+    for (;; failed++) {
+        play p = plain_play(2);
+        rank ranks[MOST_RANKS];
+        p.odd = 1;
+        p.captured = true;
+        p.timeout_ms = SHORT_MS;
+        p.fail_captured = failed;
+        perform(&p, ranks);
+        if (!ranks[1].failed_captured)
+            break;
+        expect_error(&ranks[1].run, CPR_CUDA_ERROR, -1, cudaErrorStreamCaptureInvalidated, 0);
+        assert_false(ranks[1].aborted);
+    }
+    assert_true(failed > 5);
+}
+
 static void freeing_waits_no_longer_than_said_either(void **state) {
     (void)state;
     play p = play_with_an_absent_rank(2);
@@ -587,6 +646,8 @@ int main(void) {
         cmocka_unit_test(ranges_have_upstreams_names),
         cmocka_unit_test(calls_that_are_wrong_are_refused),
         cmocka_unit_test(a_capture_can_be_under_way),
+        cmocka_unit_test(what_a_capture_holds_is_refused_elsewhere),
+        cmocka_unit_test(a_capture_that_ends_early_costs_no_communicator),
         cmocka_unit_test(freeing_waits_no_longer_than_said_either),
         cmocka_unit_test(what_nccl_meets_is_an_error),
         cmocka_unit_test(a_kernel_that_failed_is_an_error),
