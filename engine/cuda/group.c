@@ -136,7 +136,8 @@ static cpr_status await_until(const cpr_deadline *deadline, cpr_cuda_group *grou
         if (answer == cudaSuccess && waited_on_device_ms(group) < 0) {
             return cpr_succeed(error);
         }
-        if (answer == cudaSuccess) { /* a kernel ended because it was tired of waiting: the group is not usable */
+        if (answer ==
+            cudaSuccess) { /* a kernel ended because it was tired of waiting: the group is not usable */
             continue;
         }
         if (answer != cudaErrorNotReady) {

@@ -21,8 +21,10 @@
 #ifndef CPR_MOVE_DEPTH
 #define CPR_MOVE_DEPTH 8
 #endif
+#ifndef CPR_MOVE_WARPS
+#define CPR_MOVE_WARPS 8 /* of a block */
+#endif
 #define CPR_MOVE_CHUNK   (CPR_MOVE_LANES * CPR_MOVE_DEPTH) /* units */
-#define CPR_MOVE_WARPS   8                                 /* of a block */
 #define CPR_MOVE_THREADS (CPR_MOVE_WARPS * CPR_MOVE_LANES)
 
 /* Runs of rows. Run i is the rows [first[i], first[i+1]) of the pass, which come from row from[i] and on, and go to row to[i] and on.

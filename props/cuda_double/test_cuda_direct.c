@@ -530,7 +530,8 @@ static void no_rows_need_no_window(void **state) {
 
 /* In a capture, which CUDA gives up in the middle of a run, or on which it says nothing; what an earlier run has found is told later. */
 static void is_captured_in_vain(rank *r) {
-    static const cudaError_t in_the_way[] = {cudaErrorStreamCaptureInvalidated, cudaErrorStreamCaptureImplicit};
+    static const cudaError_t in_the_way[] = {cudaErrorStreamCaptureInvalidated,
+                                             cudaErrorStreamCaptureImplicit};
     cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT);
     for (int call = 0; call < LENGTH_OF(in_the_way); call++) {
         cudaGraph_t graph;

@@ -44,9 +44,9 @@ typedef struct play {
     bool no_route;        /* it was refused one */
     int slow;             /* askings */
     bool captured;
-    bool held; /* the exchange is in a capture, and asked for beside that */
+    bool held;             /* the exchange is in a capture, and asked for beside that */
     int64_t fail_captured; /* call of a captured run of the odd one, which ends the capture; -1: none */
-    int64_t goes_on; /* so many runs are enqueued without a wait, unless one is an error */
+    int64_t goes_on;       /* so many runs are enqueued without a wait, unless one is an error */
 } play;
 
 static cpr_route *route_in(const play *p, int64_t number) {
@@ -54,9 +54,8 @@ static cpr_route *route_in(const play *p, int64_t number) {
                     p->target);
 }
 
-static cpr_error convert(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group,
-                         cpr_direction direction, const void *source, void *target, cudaStream_t stream,
-                         cpr_error *waited) {
+static cpr_error convert(rank *r, cpr_cuda_exchange *exchange, cpr_cuda_group *group, cpr_direction direction,
+                         const void *source, void *target, cudaStream_t stream, cpr_error *waited) {
     cpr_error error;
     if (r->play->captured) {
         cudaGraph_t graph;

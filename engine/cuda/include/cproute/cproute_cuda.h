@@ -72,8 +72,8 @@ CPR_API void cpr_cuda_group_free(cpr_cuda_group *group);
 
 /*
  * Waits for what `stream` holds so far, at most for the timeout: it must be longer than what was enqueued takes. A CUDA error, an
- * asynchronous NCCL error or the timeout aborts the communicator, so that the stream comes to its end, and is returned. This
- * takes the place of cudaStreamSynchronize wherever a rank may be lost. A stream that is being captured is refused:
+ * asynchronous NCCL error or the timeout aborts the communicator, so that the stream comes to its end, and is returned; so is the timeout of a
+ * kernel on it that has waited for other ranks in vain. This takes the place of cudaStreamSynchronize wherever a rank may be lost. A stream that is being captured is refused:
  * cuda (-1 | cudaErrorStreamCaptureUnsupported | 0).
  */
 CPR_API cpr_status cpr_cuda_group_wait(cpr_cuda_group *group, cudaStream_t stream, cpr_error *error);
@@ -125,7 +125,8 @@ CPR_API void cpr_cuda_exchange_free(cpr_cuda_exchange *exchange);
  * scattered but sent and received in place, and rows that stay are copied once, beside the exchange. No host-device
  * synchronisation, no allocation. Both must be aligned to row_bytes' largest power of two up to 16 for full speed; any alignment
  * works. Refuses another direction (bad_direction), NULL for a side that has rows (bad_row: 0 source, 1 target | -1 | its rows), and a source
- * and a target that overlap (bad_row: -1 | 0 | 0).
+ * and a target that overlap (bad_row: -1 | 0 | 0). While a capture that has a run of it goes on, other streams are refused
+ * (cuda: -1 | cudaErrorStreamCaptureIsolation | 0).
  *
  * Fails with timeout where an earlier run of the group has been in flight for longer than that; it must be longer than
  * what streams hold takes. Some 128 runs of a group can be in flight: one more waits for the end of one of them, long before CUDA itself
@@ -153,8 +154,8 @@ typedef struct cpr_cuda_window cpr_cuda_window;
 /*
  * Collective, with the same `bytes` > 0 on every rank. `memory` (device pointer) is registered, which takes a while and is done once: if
  * all ranks ask for what they asked for before, they get the same window. It must come from ncclMemAlloc, or from an allocator that calls
- * it. NULL: the window brings memory of its own. Fails as cpr_cuda_group_create does, with overflow for no bytes, or with divergent_metadata where ranks
- * ask for different windows.
+ * it, and begin at a multiple of 4,096 (unreachable: -1 | 0 | cp_size). NULL: the window brings memory of its own. Fails as
+ * cpr_cuda_group_create does, with overflow for no bytes, or with divergent_metadata where ranks ask for different windows.
  */
 CPR_API cpr_status cpr_cuda_window_create(cpr_cuda_group *group, void *memory, size_t bytes,
                                           const cpr_allocator *allocator, cpr_cuda_window **window,
@@ -195,8 +196,15 @@ typedef struct cpr_cuda_conversion_request {
     cpr_cuda_method method;
 } cpr_cuda_conversion_request;
 
-/* Runs of one conversion must be in stream order. For conversions that overlap make one each, up to 16 of DIRECT in a group; every rank
- * must then enqueue those that share a stream in the same order. */
+/*
+ * Runs of one conversion must be in stream order. For conversions that overlap make one each, up to 16 of DIRECT in a group; every rank
+ * must then enqueue those that share a stream in the same order.
+ *
+ * A kernel of DIRECT waits on the device for those of the other ranks, and holds its place meanwhile. It has as many blocks of 256 threads as a
+ * rank has times 32 KB of rows, at most one for each multiprocessor, of which an H200's takes four. So up to four such kernels on a device, of all its groups, may
+ * come up in another order on another rank; of more, ranks can each be full of those that the other ones have not begun, until the timeout. The
+ * same goes for kernels of NCCL that wait for other ranks beside them. Let streams with more of them wait for each other by events.
+ */
 typedef struct cpr_cuda_conversion cpr_cuda_conversion;
 
 /*
@@ -221,7 +229,7 @@ CPR_API cpr_cuda_method cpr_cuda_conversion_method(const cpr_cuda_conversion *co
  * host-device synchronisation, no allocation. Any alignment; faster if aligned as cpr_cuda_exchange_run says.
  *
  * Source and target must not overlap: bad_row (-1 | 0 | 0). With DIRECT, the target must lie in a window of the group (unreachable: -1 | 0 | cp_size),
- * at the same place on every rank. A rank whose call is refused takes part all the same, so that the others learn of it: they find peer_failed.
+ * at the same place on every rank, unless it has no rows. A rank whose call is refused takes part all the same, so that the others learn of it: they find peer_failed.
  *
  * DIRECT judges offsets on the device, by the rules and in the order of cpr_route_build. If those of any rank are wrong, or ranks have different
  * ones, no row is written on any rank, and the targets stay as they were; each rank then has an error to be read with
