@@ -123,6 +123,7 @@ static cpr_status run_directly(cpr_cuda_conversion *conversion, cpr_direction di
     const cpr_error earlier = cpr_direct_report_read(conversion->report, &told);
     bool captured;
     if (cpr_cuda_group_usable(conversion->group, error) != CPR_OK ||
+        cpr_cuda_group_is_here(conversion->group, error) != CPR_OK ||
         cpr_cuda_group_ask_captured(conversion->group, stream, &captured, error) != CPR_OK ||
         (!captured && cpr_cuda_group_admit(conversion->group, error) != CPR_OK)) {
         return error->status;
@@ -229,7 +230,7 @@ static void release(cpr_cuda_conversion *conversion) {
 static cpr_status prepare(cpr_cuda_group *group, const cpr_cuda_conversion_request *request,
                           const cpr_allocator *allocator, cpr_cuda_conversion **made, cpr_error *error) {
     *error = cpr_direct_request_refused(request, geometry_of(group));
-    if (error->status != CPR_OK) {
+    if (error->status != CPR_OK || cpr_cuda_group_is_here(group, error) != CPR_OK) {
         return error->status;
     }
     cpr_cuda_conversion *conversion = cpr_allocate(allocator, 1, sizeof *conversion);

@@ -41,6 +41,9 @@ static cpr_status prepare(cpr_cuda_group *group, const cpr_route *route, size_t 
     if (!is_for(route, group)) {
         return cpr_succeed(error);
     }
+    if (cpr_cuda_group_is_here(group, error) != CPR_OK) {
+        return error->status;
+    }
     cpr_cuda_exchange *exchange = cpr_allocate(allocator, 1, sizeof *exchange);
     if (exchange == NULL) {
         return cpr_fail_no_memory(error);
@@ -298,6 +301,7 @@ cpr_status cpr_cuda_exchange_run(cpr_cuda_exchange *exchange, cpr_direction dire
     cpr_error *outcome = CPR_ERROR_OR_UNWANTED(error);
     if (cpr_cuda_group_usable(c.group, outcome) != CPR_OK ||
         cpr_cuda_plan_check_call(c.plan, direction, source, target, outcome) != CPR_OK ||
+        cpr_cuda_group_is_here(c.group, outcome) != CPR_OK ||
         cpr_cuda_group_ask_captured(c.group, stream, &c.captured, outcome) != CPR_OK ||
         check_beside(&c, outcome) != CPR_OK) {
         return outcome->status;
@@ -317,7 +321,8 @@ static cpr_status move_side(cpr_cuda_exchange *exchange, cpr_side side, cpr_move
     const cpr_row_side *lists = &plan->lists.sides[side];
     const cpr_rows source = {from, lists->rows}, target = {to, lists->rows};
     if (cpr_cuda_group_usable(exchange->group, outcome) != CPR_OK ||
-        cpr_rows_check(&source, &target, plan->row_bytes, outcome) != CPR_OK) {
+        cpr_rows_check(&source, &target, plan->row_bytes, outcome) != CPR_OK ||
+        cpr_cuda_group_is_here(exchange->group, outcome) != CPR_OK) {
         return outcome->status;
     }
     const cudaError_t result =

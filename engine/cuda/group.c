@@ -91,6 +91,16 @@ cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error) {
     return is_nccl_error(met) ? cpr_cuda_group_nccl_failed(group, met, error) : cpr_succeed(error);
 }
 
+cpr_status cpr_cuda_group_is_here(const cpr_cuda_group *group, cpr_error *error) {
+    int device = -1;
+    if (cudaGetDevice(&device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        device = -1;
+    }
+    return device == group->device ? cpr_succeed(error)
+                                   : cpr_fail(error, CPR_DEVICE, -1, device, group->device);
+}
+
 /*==============================================================================
  * MARK: - Waiting
  *============================================================================*/
@@ -381,7 +391,10 @@ static cpr_status join(cpr_cuda_group *group, cpr_error *error) {
 static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     const size_t ranks = (size_t)group->size;
     const size_t records = ranks * sizeof(cpr_rank_record);
-    cudaError_t result = cudaStreamCreateWithFlags(&group->stream, cudaStreamNonBlocking);
+    cudaError_t result = cudaGetDevice(&group->device);
+    if (result == cudaSuccess) {
+        result = cudaStreamCreateWithFlags(&group->stream, cudaStreamNonBlocking);
+    }
     if (result == cudaSuccess) {
         result = cudaMallocHost((void **)&group->sent,
                                 2 * records + ranks * sizeof(cpr_error) + sizeof *group->watch);

@@ -15,6 +15,7 @@
 struct cpr_cuda_group {
     ncclComm_t comm;
     int rank, size;
+    int device; /* that was current when it was made */
     int64_t timeout_ms;
     bool aborted;
     cpr_error failure;         /* CPR_OK so far */
@@ -31,6 +32,9 @@ struct cpr_cuda_group {
 
 /* CPR_OK, or what made the group unusable before or, as NCCL says, meanwhile. */
 cpr_status cpr_cuda_group_usable(cpr_cuda_group *group, cpr_error *error);
+
+/* Is its device current? Else device: -1 | the current one, -1 for none | its own. */
+cpr_status cpr_cuda_group_is_here(const cpr_cuda_group *group, cpr_error *error);
 
 /* Make it unusable: the first error stays, and the communicator is aborted. Return the error. */
 cpr_status cpr_cuda_group_fail(cpr_cuda_group *group, const cpr_error *failure, cpr_error *error);

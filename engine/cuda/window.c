@@ -69,6 +69,9 @@ static cpr_status prepare(cpr_cuda_group *group, void *memory, size_t bytes, con
     if ((uintptr_t)memory % WINDOW_ALIGNMENT != 0) {
         return cpr_fail(error, CPR_UNREACHABLE, -1, 0, group->size);
     }
+    if (cpr_cuda_group_is_here(group, error) != CPR_OK) {
+        return error->status;
+    }
     cpr_cuda_window *window = cpr_allocate(allocator, 1, sizeof *window);
     if (window == NULL) {
         return cpr_fail_no_memory(error);
@@ -201,21 +204,15 @@ static cpr_status make_board(cpr_cuda_group *group, cpr_error *error) {
     return cpr_cuda_group_tell(group, &own, record_of(0, 0), error);
 }
 
-static cudaError_t count_multiprocessors(int *count) {
-    int device;
-    const cudaError_t result = cudaGetDevice(&device);
-    return result == cudaSuccess ? cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device)
-                                 : result;
-}
-
 cpr_status cpr_cuda_reach_find(cpr_cuda_group *group, cpr_error *error) {
     cpr_cuda_reach *reach = &group->reach;
     if (reach->known) {
         return cpr_succeed(error);
     }
     cpr_error own;
-    (void)cpr_succeed(&own);
-    const cudaError_t result = count_multiprocessors(&reach->multiprocessors);
+    (void)cpr_cuda_group_is_here(group, &own);
+    const cudaError_t result =
+        cudaDeviceGetAttribute(&reach->multiprocessors, cudaDevAttrMultiProcessorCount, group->device);
     if (result != cudaSuccess) {
         return cpr_cuda_group_cuda_failed(group, result, error);
     }

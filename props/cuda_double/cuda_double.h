@@ -33,8 +33,8 @@ void double_comm_meets(ncclComm_t comm, ncclResult_t result);
 
 bool double_comm_aborted(ncclComm_t comm);
 
-/* In this thread, CUDA call number `at` from now, counted from 0, fails with `result`; -1: none. Queries are not counted, of which there
- * may be any number; */
+/* In this thread, CUDA call number `at` from now, counted from 0, fails with `result`; -1: none. Neither is cudaGetDevice counted, nor
+ * queries, of which there may be any number; */
 void double_fail_call(int64_t at, cudaError_t result);
 
 /* they all fail so from now on, as they do after a kernel has failed. */

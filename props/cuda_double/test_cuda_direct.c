@@ -518,6 +518,35 @@ static void converts_nothing(rank *r) {
     cpr_cuda_conversion_free(conversion);
 }
 
+/* A rank's thread has another device: others learn of it when something is made, and nothing is done. */
+static void has_another_device(rank *r) {
+    cpr_cuda_conversion *conversion = make(r, CPR_CUDA_DIRECT), *another = NULL;
+    const bool odd = r->number == r->odd;
+    cpr_error error;
+    (void)cudaSetDevice(odd ? 3 : 0);
+    (void)cpr_cuda_conversion_create(r->group, &r->request, &r->allocator, &another, &error);
+    note(r, error);
+    if (odd) {
+        (void)cpr_cuda_conversion_run(conversion, CPR_FORWARD, r->source, r->target, r->stream, &error);
+        note(r, error);
+    }
+    (void)cudaSetDevice(0);
+    converts(r, conversion);
+    cpr_cuda_conversion_free(conversion);
+}
+
+static void another_device_is_told_to_all(void **state) {
+    (void)state;
+    rank ranks[MOST_RANKS];
+    rank like = plain_rank(has_another_device);
+    like.odd = 1;
+    perform(&like, 2, true, ranks);
+    expect_error(&ranks[0].notes[0], CPR_PEER_FAILED, 1, CPR_DEVICE, 0);
+    for (int i = 0; i < 2; i++)
+        expect_error(&ranks[1].notes[i], CPR_DEVICE, -1, 3, 0);
+    assert_false(ranks[0].aborted || ranks[1].aborted);
+}
+
 static void no_rows_need_no_window(void **state) {
     (void)state;
     rank ranks[MOST_RANKS];
@@ -871,6 +900,7 @@ int main(void) {
         cmocka_unit_test(a_flood_to_a_rank_that_does_not_come),
         cmocka_unit_test(what_the_device_waited_for_in_vain_is_an_error),
         cmocka_unit_test(no_replay_follows_one_that_waited_in_vain),
+        cmocka_unit_test(another_device_is_told_to_all),
         cmocka_unit_test(no_rows_need_no_window),
         cmocka_unit_test(a_capture_in_the_way_costs_nothing),
         cmocka_unit_test(requests_are_checked),

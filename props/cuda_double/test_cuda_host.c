@@ -465,6 +465,28 @@ static void calls_that_are_wrong_are_refused(void **state) {
     bury(&h);
 }
 
+/* As in a thread that has not chosen one. What creates takes part, so that the others learn of it. */
+static void another_device_is_refused(void **state) {
+    (void)state;
+    static call *const calls[] = {run_call, pack_call, scatter_call};
+    hermit h = make_hermit();
+    cpr_cuda_exchange *exchange = NULL;
+    cpr_cuda_window *window = NULL;
+    cpr_error error;
+    (void)cudaSetDevice(3);
+    for (int i = 0; i < LENGTH_OF(calls); i++) {
+        (void)calls[i](&h, CPR_FORWARD, h.source, h.target, &error);
+        expect_error(&error, CPR_DEVICE, -1, 3, 0);
+    }
+    (void)cpr_cuda_exchange_create(h.group, h.route, ROW_BYTES, NULL, &exchange, &error);
+    expect_error(&error, CPR_DEVICE, -1, 3, 0);
+    (void)cpr_cuda_window_create(h.group, NULL, 4096, NULL, &window, &error);
+    expect_error(&error, CPR_DEVICE, -1, 3, 0);
+    assert_true(exchange == NULL && window == NULL);
+    (void)cudaSetDevice(0);
+    bury(&h);
+}
+
 /* Nobody may wait for what is captured; but that is no reason to give a communicator up. Creating is no part of a capture. */
 static void a_capture_can_be_under_way(void **state) {
     (void)state;
@@ -644,6 +666,7 @@ int main(void) {
         cmocka_unit_test(many_runs_without_a_wait_go_well),
         cmocka_unit_test(ranges_have_upstreams_names),
         cmocka_unit_test(calls_that_are_wrong_are_refused),
+        cmocka_unit_test(another_device_is_refused),
         cmocka_unit_test(a_capture_can_be_under_way),
         cmocka_unit_test(what_a_capture_holds_is_refused_elsewhere),
         cmocka_unit_test(a_capture_that_ends_early_costs_no_communicator),

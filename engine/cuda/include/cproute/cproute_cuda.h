@@ -24,8 +24,8 @@
  * clear a communicator away while a graph that captured it lives: then its abort goes on in a thread of the library until the graph
  * is destroyed, and nobody waits for that. Aborting the child of ncclCommSplit with splitShare = 1 aborts its parent too.
  *
- * Calls are refused where they are wrong on this rank alone, before anything is enqueued: bad_direction, bad_row. The other
- * ranks, which have enqueued their part, learn of that by their timeout.
+ * Calls are refused where they are wrong on this rank alone, before anything is enqueued: bad_direction, bad_row, and device (-1 | the
+ * current one | the group's) where a thread has another device than the group, as new threads have. The other ranks, which have enqueued their part, learn of that by their timeout.
  *
  * No call may stand between the caller's own ncclGroupStart and ncclGroupEnd: messages would leave at the end, after they were needed.
  *
