@@ -81,10 +81,11 @@ cpr_direct_member cpr_direct_member_of(const cpr_cuda_conversion_request *reques
     return member;
 }
 
-/* As a seqlock is read, by loads that are not kept: what is written there comes from a device. */
+/* As a seqlock is read, by loads that are not kept: what is written there comes from a device, which may fail in the middle. */
 cpr_error cpr_direct_report_read(const cpr_direct_report *report, uint64_t *told) {
     const volatile cpr_direct_report *there = report;
-    for (;;) {
+    enum { MOST_LOOKS = 1000 };
+    for (int look = 0; look < MOST_LOOKS; look++) {
         const uint64_t raised = there->raised;
         atomic_thread_fence(memory_order_acquire);
         if (raised == *told) {
@@ -98,4 +99,5 @@ cpr_error cpr_direct_report_read(const cpr_direct_report *report, uint64_t *told
             return error;
         }
     }
+    return cpr_nothing_found(); /* whole: it may be there another time */
 }

@@ -6,6 +6,7 @@
 #include "there_and_back.h"
 
 #include "cproute/cproute_cuda.h"
+#include "cuda/direct_member.h"
 #include "cuda_double.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -381,6 +382,19 @@ static void errors_are_told_by_the_next_run(void **state) {
         expect_error(&ranks[r].notes[0], CPR_DECREASING, 2, 12, 24);
         expect_error(&ranks[r].notes[1], CPR_OK, -1, 0, 0);
     }
+}
+
+static void a_report_that_stays_unfinished_holds_nobody_up(void **state) {
+    (void)state;
+    uint64_t told = 0;
+    cpr_direct_report report = {2, {CPR_DECREASING, 2, 12, 24}, 1};
+    cpr_error error = cpr_direct_report_read(&report, &told);
+    expect_error(&error, CPR_OK, -1, 0, 0);
+    report.raised = 2;
+    error = cpr_direct_report_read(&report, &told);
+    expect_error(&error, CPR_DECREASING, 2, 12, 24);
+    error = cpr_direct_report_read(&report, &told);
+    expect_error(&error, CPR_OK, -1, 0, 0);
 }
 
 static void does_not_come(rank *r) {
@@ -896,6 +910,7 @@ int main(void) {
         cmocka_unit_test(by_route_where_ranks_are_out_of_reach),
         cmocka_unit_test(who_differs_is_told_to_all),
         cmocka_unit_test(errors_are_told_by_the_next_run),
+        cmocka_unit_test(a_report_that_stays_unfinished_holds_nobody_up),
         cmocka_unit_test(a_rank_that_does_not_come),
         cmocka_unit_test(a_flood_to_a_rank_that_does_not_come),
         cmocka_unit_test(what_the_device_waited_for_in_vain_is_an_error),

@@ -204,6 +204,8 @@ typedef struct cpr_cuda_conversion_request {
  * rank has times 32 KB of rows, at most one for each multiprocessor, of which an H200's takes four. So up to four such kernels on a device, of all its groups, may
  * come up in another order on another rank; of more, ranks can each be full of those that the other ones have not begun, until the timeout. The
  * same goes for kernels of NCCL that wait for other ranks beside them. Let streams with more of them wait for each other by events.
+ * Nor may a rank get some 100 runs ahead on one stream of another that begins with another stream: its host is held up, as
+ * cpr_cuda_exchange_run tells, and does not come to what the other one waits for.
  */
 typedef struct cpr_cuda_conversion cpr_cuda_conversion;
 
