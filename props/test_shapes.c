@@ -100,6 +100,24 @@ static void a_flat_tensor_of_no_tokens(void **state) {
     assert_null(view.send_rows);
 }
 
+/* One rank that turns its rows round, then hits one of them twice. */
+static void each_row_is_hit_once(void **state) {
+    (void)state;
+    enum { ROWS = 130, HEADER = 6, LISTS = HEADER + 2 };
+    int64_t flat[LISTS + ROWS] = {1, 0, ROWS, ROWS, 0, ROWS, ROWS, ROWS};
+    cpr_flat_view view;
+    for (int64_t i = 0; i < ROWS; i++)
+        flat[LISTS + i] = ROWS - 1 - i;
+    assert_int_equal(cpr_flat_decode(flat, LISTS + ROWS, (cpr_geometry){1, 0}, NULL, &view, NULL), CPR_OK);
+    for (int64_t i = 1; i < ROWS; i++) {
+        cpr_error error;
+        flat[LISTS + i]++;
+        cpr_flat_decode(flat, LISTS + ROWS, (cpr_geometry){1, 0}, NULL, &view, &error);
+        expect_error(&error, CPR_BAD_ROW, LISTS + i, ROWS - i, ROWS);
+        flat[LISTS + i]--;
+    }
+}
+
 static void the_direction_of_a_flat_tensor_is_checked(void **state) {
     (void)state;
     static const int64_t other_boundaries[] = {0, 8, 32};
@@ -485,6 +503,7 @@ int main(void) {
         cmocka_unit_test(what_upstream_does_not_check_is_refused),
         cmocka_unit_test(the_rest_of_what_is_refused),
         cmocka_unit_test(a_flat_tensor_of_no_tokens),
+        cmocka_unit_test(each_row_is_hit_once),
         cmocka_unit_test(the_direction_of_a_flat_tensor_is_checked),
         cmocka_unit_test(two_views_are_the_published_ones),
         cmocka_unit_test(two_views_are_of_two_layouts),
