@@ -74,6 +74,33 @@ static cpr_status get_and_lose_memory(cpr_cache *cache, const cpr_lookup *lookup
     return status;
 }
 
+static cpr_status get_of_the_next_identity(cpr_cache *cache, const cpr_lookup *lookup,
+                                           const cpr_route **route, bool *hit, cpr_error *error) {
+    cpr_lookup wrong = *lookup;
+    wrong.tensor.handle++;
+    return cpr_cache_get(cache, &wrong, route, hit, error);
+}
+
+static cpr_status get_and_tell(cpr_cache *cache, const cpr_lookup *lookup, const cpr_route **route, bool *hit,
+                               cpr_error *error) {
+    *hit = false;
+    return cpr_cache_get(cache, lookup, route, hit, error);
+}
+
+static cpr_status resolve_and_tell(cpr_cache *cache, const cpr_packed_params *params, int64_t rows,
+                                   int64_t cp_size, cpr_layout layout, cpr_guard guard, cpr_tensor *resolved,
+                                   bool *hit, cpr_error *error) {
+    *hit = false;
+    return cpr_cache_resolve(cache, params, rows, cp_size, layout, guard, resolved, hit, error);
+}
+
+static cpr_status resolve_unjudged(cpr_cache *cache, const cpr_packed_params *params, int64_t rows,
+                                   int64_t cp_size, cpr_layout layout, cpr_guard guard, cpr_tensor *resolved,
+                                   bool *hit, cpr_error *error) {
+    *resolved = params->q;
+    return cpr_cache_resolve(cache, params, rows, cp_size, layout, guard, resolved, hit, error);
+}
+
 static cpr_status resolve_without_kv(cpr_cache *cache, const cpr_packed_params *params, int64_t rows,
                                      int64_t cp_size, cpr_layout layout, cpr_guard guard,
                                      cpr_tensor *resolved, bool *hit, cpr_error *error) {
@@ -105,6 +132,12 @@ static const struct planted {
      {"cache_never_stale"}},
     {"ranks do not matter", {.get = get_whatever_rank}, {"cache_never_stale", "cache_threads"}},
     {"rows are not checked", {.get = get_whatever_rows}, {"cache_never_stale"}},
+    {"another identity is trusted", {.get = get_of_the_next_identity}, {"cache_bounded"}},
+    {"a lookup that fails says that it missed",
+     {.get = get_and_tell},
+     {"cache_never_stale", "cache_no_memory"}},
+    {"a resolution that fails says that it missed", {.resolve = resolve_and_tell}, {"cache_resolve"}},
+    {"a resolution that fails hands out a tensor", {.resolve = resolve_unjudged}, {"cache_resolve"}},
     {"replays are lookups", {.get = get_eagerly}, {"cache_capture"}},
     {"captures are not released", {.capture_released = tell_nothing}, {"cache_no_needless_build"}},
     {"clear does nothing", {.clear = clear_nothing}, {"cache_no_needless_build"}},

@@ -135,6 +135,12 @@ int64_t model_captured(const model *m) {
     return captured;
 }
 
+void model_count_trust(const model *m, int32_t *trusting, uint64_t count) {
+    for (int i = 0; i < m->count; i++)
+        for (int k = 0; k < m->entries[i].state_count; k++)
+            trusting[m->entries[i].states[k].identity % count] += m->entries[i].states[k].present;
+}
+
 static bool has_room(model *m) {
     if (m->count < m->room)
         return true;

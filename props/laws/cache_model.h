@@ -94,4 +94,7 @@ void model_limit(model *m, int64_t max_entries);
 
 int64_t model_captured(const model *m);
 
+/* Adds to trusting[identity % count], for every entry, each tensor that it knows. */
+void model_count_trust(const model *m, int32_t *trusting, uint64_t count);
+
 #endif

@@ -136,15 +136,31 @@ static cpr_error call(walk *k, call_fn *function, void *arguments) {
     return error;
 }
 
+/* What *hit is before a call: in turns, so that whatever is written on failure shows. */
+static bool hit_before(const walk *k) {
+    return k->step % 2 == 0;
+}
+
 typedef struct get_call {
     cpr_lookup lookup;
-    const cpr_route *route;
+    const cpr_route *route; /* NULL on failure */
     bool hit;
 } get_call;
 
 static cpr_status call_get(walk *k, void *arguments, cpr_error *error) {
+    static const cpr_route untouched;
     get_call *g = arguments;
-    return k->options->engine->get(k->cache, &g->lookup, &g->route, &g->hit, error);
+    g->route = &untouched;
+    g->hit = hit_before(k);
+    const cpr_status status = k->options->engine->get(k->cache, &g->lookup, &g->route, &g->hit, error);
+    if (status == CPR_OK)
+        return status;
+    if (g->route != &untouched)
+        complain(k, WATCH_ANSWERS, "an output is touched on failure", "the route");
+    if (g->hit != hit_before(k))
+        complain(k, WATCH_ANSWERS, "an output is touched on failure", "whether it was a hit");
+    g->route = NULL;
+    return status;
 }
 
 static cpr_status call_prebuild(walk *k, void *arguments, cpr_error *error) {
@@ -160,9 +176,18 @@ typedef struct resolve_call {
 } resolve_call;
 
 static cpr_status call_resolve(walk *k, void *arguments, cpr_error *error) {
+    enum { NOBODY = -1 };
     resolve_call *r = arguments;
-    return k->options->engine->resolve(k->cache, &r->params, r->op->rows, r->op->geometry.cp_size,
-                                       r->op->source, k->guard, &r->resolved, &r->hit, error);
+    r->resolved = (cpr_tensor){.handle = (uint64_t)NOBODY};
+    r->hit = hit_before(k);
+    const cpr_status status =
+        k->options->engine->resolve(k->cache, &r->params, r->op->rows, r->op->geometry.cp_size, r->op->source,
+                                    k->guard, &r->resolved, &r->hit, error);
+    if (status != CPR_OK && r->resolved.handle != (uint64_t)NOBODY)
+        complain(k, WATCH_VERDICTS, "an output is touched on failure", "the resolved tensor");
+    if (status != CPR_OK && r->hit != hit_before(k))
+        complain(k, WATCH_VERDICTS, "an output is touched on failure", "whether it was a hit");
+    return status;
 }
 
 /*------------------------------------------------------------------------------
@@ -267,17 +292,12 @@ static bool step_lookup(walk *k, uint8_t name, const cache_op *op, cpr_use use, 
     world_view view;
     if (!world_view_make(&k->w, t, op->blind, &view))
         return subject_no_memory(k->v);
-    static const cpr_route untouched;
-    get_call got = {.lookup = cache_lookup_of(op, &view.tensor, k->guard), .route = &untouched};
+    get_call got = {.lookup = cache_lookup_of(op, &view.tensor, k->guard)};
     got.lookup.use = use;
     got.lookup.captured = captured;
     k->seen.error = call(k, call_get, &got);
     k->seen.hit = got.hit && k->seen.error.status == CPR_OK;
     bool good = k->v->outcome != LAW_FAILED;
-    if (good && k->seen.error.status != CPR_OK && got.route != &untouched)
-        good = complain(k, WATCH_ANSWERS, "an output is touched on failure", "the route");
-    if (got.route == &untouched)
-        got.route = NULL;
     if (good && k->predicts) {
         model_answer right = model_get(&k->m, &k->w, t, &got.lookup);
         k->seen.stale = k->seen.hit && right.stale;
@@ -451,7 +471,9 @@ static bool step(walk *k, const cache_op *op) {
         model_clear(&k->m);
         return true;
     case CACHE_CAP:
-        if (!k->options->shared)
+        if (k->options->shared)
+            k->options->engine->set_limits(k->cache, CACHE_WALK_ROOM, 0, NULL);
+        else
             step_limit(k, op->value);
         return true;
     default:
@@ -479,6 +501,22 @@ static bool judge_bounds(const walk *k) {
     if (k->held_wrongly)
         return complain(k, WATCH_BOUNDS, "an identity is held wrongly",
                         "after its tensor died, or dropped twice");
+    return true;
+}
+
+/* A binding keeps exactly those tensors alive whose identity is trusted. */
+static bool judge_held(const walk *k) {
+    int32_t trusting[IDENTITIES] = {0};
+    char details[96];
+    if (!k->predicts)
+        return true;
+    model_count_trust(&k->m, trusting, IDENTITIES);
+    for (int i = 0; i < IDENTITIES; i++)
+        if (k->held[i] != trusting[i]) {
+            snprintf(details, sizeof details, "identity %d is held %d times and trusted by %d entries", i,
+                     (int)k->held[i], (int)trusting[i]);
+            return complain(k, WATCH_BOUNDS, "an identity is held wrongly", details);
+        }
     return true;
 }
 
@@ -525,7 +563,7 @@ static bool walk_step(walk *k, const cache_op *op) {
     k->seen.stats = cpr_cache_get_stats(k->cache);
     if (k->options->observe)
         k->options->observe(k->options->context, &k->seen);
-    return good && judge_bounds(k) && judge_counts(k) && judge_want(k, op);
+    return good && judge_bounds(k) && judge_held(k) && judge_counts(k) && judge_want(k, op);
 }
 
 static bool walk_begin(walk *k) {
