@@ -561,10 +561,8 @@ cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_er
     direction.source = lookup->target;
     direction.target = lookup->source;
     cache_ask_of_lookup(&direction, &both.asks[1]);
-    for (int64_t i = 0; i < both.count; i++) {
-        if (!cache_key_hash(&both.asks[i].key)) {
-            return fail_illegal(&both.asks[i], &both.asks[i].key.boundaries, error);
-        }
+    if (!cache_key_hash(&both.asks[0].key)) {
+        return fail_illegal(&both.asks[0], &both.asks[0].key.boundaries, error);
     }
     cpr_status status = CPR_OK;
     for (int64_t i = 0; i < both.count && status == CPR_OK; i++) {

@@ -61,10 +61,12 @@ static void assert_error(cpr_error got, cpr_error wanted) {
 
 static void get_refuses(cpr_cache *cache, const cpr_lookup *lookup, cpr_error wanted) {
     const cpr_route *route = (const cpr_route *)cache;
+    bool hit = true;
     cpr_error error;
-    assert_int_equal(cpr_cache_get(cache, lookup, &route, NULL, &error), wanted.status);
+    assert_int_equal(cpr_cache_get(cache, lookup, &route, &hit, &error), wanted.status);
     assert_error(error, wanted);
     assert_ptr_equal(route, cache);
+    assert_true(hit);
 }
 
 /*==============================================================================
@@ -119,6 +121,8 @@ static void one_rank_exchanges_nothing(void **state) {
     get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
     lookup.source = CPR_LAYOUT_COUNT;
     get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 0, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
+    lookup.target = CPR_CONTIGUOUS;
+    get_refuses(cache, &lookup, (cpr_error){CPR_BAD_LAYOUT, 0, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
     cpr_cache_free(cache);
 }
 
@@ -127,8 +131,10 @@ static void what_is_not_packed_has_no_route(void **state) {
     cpr_cache *cache = cache_of(8, NULL);
     cpr_lookup lookup = {.not_packed = true};
     const cpr_route *route = (const cpr_route *)cache;
-    assert_int_equal(cpr_cache_get(cache, &lookup, &route, NULL, NULL), CPR_OK);
+    bool hit = true;
+    assert_int_equal(cpr_cache_get(cache, &lookup, &route, &hit, NULL), CPR_OK);
     assert_null(route);
+    assert_false(hit);
     assert_int_equal(cpr_cache_prebuild(cache, &lookup, NULL), CPR_OK);
     assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
     cpr_cache_free(cache);
@@ -145,6 +151,8 @@ static void a_loader_reads_what_others_cannot(void **state) {
     lookup.source = CPR_CONTIGUOUS;
     lookup.target = CPR_ZIGZAG;
     assert_true(get(cache, &lookup));
+    lookup.guard = CPR_GUARD_DEFAULT;
+    assert_true(get(cache, &lookup));
     lookup.guard = CPR_GUARD_CONTENT;
     get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, -1, CPR_CPU});
     lookup.tensor.view = VIEW(PLAIN);
@@ -152,6 +160,48 @@ static void a_loader_reads_what_others_cannot(void **state) {
     get_refuses(cache, &lookup, (cpr_error){CPR_DEVICE, -1, CPR_CUDA, CPR_CPU});
     assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
     cpr_cache_free(cache);
+}
+
+/* As an eager lookup, whatever the lookup is for. */
+static void prebuilding_is_for_later(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    for (int use = CPR_USE_EAGER; use <= CPR_USE_REPLAY; use++) {
+        lookup.use = (cpr_use)use;
+        assert_int_equal(cpr_cache_prebuild(cache, &lookup, NULL), CPR_OK);
+    }
+    const cpr_cache_stats stats = cpr_cache_get_stats(cache);
+    assert_int_equal(stats.builds, 1);
+    assert_int_equal(stats.captured, 0);
+    cpr_cache_free(cache);
+}
+
+static void prebuild_refuses(cpr_cache *cache, const cpr_lookup *lookup, cpr_error wanted) {
+    cpr_error error;
+    assert_int_equal(cpr_cache_prebuild(cache, lookup, &error), wanted.status);
+    assert_error(error, wanted);
+}
+
+/* Either direction may be what is known, and the contents may be out of reach by now. */
+static void prebuilding_checks_rows_of_what_is_known(void **state) {
+    (void)state;
+    static const cpr_layout pairs[][2] = {
+        {CPR_ZIGZAG, CPR_CONTIGUOUS}, {CPR_CONTIGUOUS, CPR_ZIGZAG}, {CPR_ZIGZAG, CPR_ZIGZAG}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        cpr_cache *cache = cache_of(8, NULL);
+        cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+        lookup.source = pairs[i][0];
+        lookup.target = pairs[i][1];
+        get(cache, &lookup);
+        lookup.tensor.view.data = NULL;
+        lookup.source = pairs[0][0];
+        lookup.target = pairs[i][0] == pairs[i][1] ? pairs[i][1] : pairs[0][1];
+        lookup.rows = 17;
+        prebuild_refuses(cache, &lookup, (cpr_error){CPR_TOTAL_MISMATCH, -1, 17, 16});
+        assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
+        cpr_cache_free(cache);
+    }
 }
 
 static void errors_are_those_of_building(void **state) {
@@ -177,22 +227,42 @@ static void errors_are_those_of_building(void **state) {
     wrong = right;
     wrong.rows = 8;
     get_refuses(cache, &wrong, (cpr_error){CPR_TOTAL_MISMATCH, -1, 8, 16});
-    assert_int_equal(cpr_cache_prebuild(cache, &wrong, NULL), CPR_TOTAL_MISMATCH);
+    prebuild_refuses(cache, &wrong, (cpr_error){CPR_TOTAL_MISMATCH, -1, 8, 16});
+    wrong = right;
+    wrong.tensor.view.dtype = CPR_FLOAT32;
+    prebuild_refuses(cache, &wrong, (cpr_error){CPR_DTYPE, -1, CPR_FLOAT32, CPR_INT64});
+    wrong.target = CPR_LAYOUT_COUNT;
+    prebuild_refuses(cache, &wrong, (cpr_error){CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT});
     assert_int_equal(cpr_cache_get_stats(cache).builds, 1);
     cpr_cache_free(cache);
 }
 
 static void bounds_must_be_possible(void **state) {
     (void)state;
-    cpr_cache *cache = NULL;
-    cpr_error error;
-    assert_int_equal(cpr_cache_create(&(cpr_cache_options){.max_entries = 0}, NULL, &cache, &error),
-                     CPR_OVERFLOW);
-    assert_null(cache);
-    cache = cache_of(1, NULL);
-    assert_int_equal(cpr_cache_set_limits(cache, 1, -1, &error), CPR_OVERFLOW);
-    assert_int_equal(error.got, -1);
-    cpr_cache_free(cache);
+    static const struct {
+        int64_t max_entries, max_bytes;
+        cpr_error error;
+    } bounds[] = {
+        {0, 0, {CPR_OVERFLOW, -1, 0, 1}},
+        {INT64_MIN, 0, {CPR_OVERFLOW, -1, INT64_MIN, 1}},
+        {-5, -1, {CPR_OVERFLOW, -1, -5, 1}},
+        {1, -1, {CPR_OVERFLOW, -1, -1, 0}},
+        {1, INT64_MIN, {CPR_OVERFLOW, -1, INT64_MIN, 0}},
+    };
+    cpr_cache *narrow = cache_of(1, NULL);
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        const cpr_cache_options options = {.max_entries = bounds[i].max_entries,
+                                           .max_bytes = bounds[i].max_bytes};
+        cpr_cache *cache = narrow;
+        cpr_error error;
+        assert_int_equal(cpr_cache_create(&options, NULL, &cache, &error), CPR_OVERFLOW);
+        assert_error(error, bounds[i].error);
+        assert_ptr_equal(cache, narrow);
+        assert_int_equal(cpr_cache_set_limits(narrow, options.max_entries, options.max_bytes, &error),
+                         CPR_OVERFLOW);
+        assert_error(error, bounds[i].error);
+    }
+    cpr_cache_free(narrow);
     cpr_cache_free(NULL);
     cpr_route_release(NULL);
 }
@@ -212,7 +282,6 @@ static void making_one_takes_memory(void **state) {
     }
 }
 
-/* One thing about a tensor is another, and all else is as it was. */
 static size_t bytes_of_an_empty_cache(int64_t max_entries) {
     ledger books = {0};
     const cpr_allocator allocator = ledger_allocator(&books);
@@ -230,6 +299,7 @@ static void memory_follows_the_bound(void **state) {
     assert_true(bytes_of_an_empty_cache(INT64_MAX) < 1 << 20);
 }
 
+/* One thing about a tensor is another, and all else is as it was. */
 static void other_handle(cpr_tensor *t) {
     t->handle++;
 }
@@ -783,6 +853,7 @@ static void a_write_during_a_lookup_is_seen(void **state) {
     self.at = self.allocations + 1;
     get_refuses(cache, &lookup, (cpr_error){CPR_DECREASING, 2, 16, 20});
     cpr_cache_free(cache);
+    assert_int_equal(self.live, 0);
 }
 
 static void write_legally(interruption *self) {
@@ -959,6 +1030,7 @@ static cpr_cache_stats build_in_two_threads(cpr_guard guard, bool fail, bool *se
     pthread_join(second.thread, NULL);
     const cpr_cache_stats stats = cpr_cache_get_stats(self.cache);
     cpr_cache_free(self.cache);
+    assert_int_equal(self.live, 0);
     *second_hit = second.hit;
     return stats;
 }
@@ -972,6 +1044,69 @@ static void two_threads_build_once(void **state) {
         assert_int_equal(stats.builds, 1);
         assert_true(hit);
     }
+}
+
+static void *ask_for_other_rows(void *argument) {
+    second_thread *t = argument;
+    while (atomic_load(&t->first->stage) == 0)
+        usleep(100);
+    atomic_store(&t->first->stage, 2);
+    get_refuses(t->cache, &t->lookup, (cpr_error){CPR_TOTAL_MISMATCH, -1, 17, 16});
+    return NULL;
+}
+
+static void who_waited_is_held_to_the_rows_too(void **state) {
+    (void)state;
+    interruption self = {.act = wait_for_second};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    second_thread second = {.cache = self.cache, .lookup = lookup, .first = &self};
+    second.lookup.rows = 17;
+    self.at = self.allocations + 2;
+    assert_int_equal(pthread_create(&second.thread, NULL, ask_for_other_rows, &second), 0);
+    assert_false(get(self.cache, &lookup));
+    pthread_join(second.thread, NULL);
+    cpr_cache_free(self.cache);
+    assert_int_equal(self.live, 0);
+}
+
+static void *prebuild_too(void *argument) {
+    second_thread *t = argument;
+    while (atomic_load(&t->first->stage) == 0)
+        usleep(100);
+    atomic_store(&t->first->stage, 2);
+    assert_int_equal(cpr_cache_prebuild(t->cache, &t->lookup, NULL), CPR_OK);
+    return NULL;
+}
+
+/* The direction that the second thread found missing before it began to wait for the one that is in flight. */
+static void ask_other_direction(interruption *self) {
+    const cpr_lookup other = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
+    self->at = 0;
+    wait_for_second(self);
+    assert_false(get(self->cache, &other));
+}
+
+static void a_prebuild_that_waited_looks_at_both_again(void **state) {
+    (void)state;
+    interruption self = {.act = ask_other_direction};
+    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+    self.cache = cache_of(4, &allocator);
+    second_thread second = {
+        .cache = self.cache, .lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT), .first = &self};
+    cpr_lookup reversed = second.lookup;
+    reversed.source = second.lookup.target;
+    reversed.target = second.lookup.source;
+    self.at = self.allocations + 2;
+    assert_int_equal(pthread_create(&second.thread, NULL, prebuild_too, &second), 0);
+    assert_false(get(self.cache, &reversed));
+    pthread_join(second.thread, NULL);
+    const cpr_cache_stats stats = cpr_cache_get_stats(self.cache);
+    assert_int_equal(stats.builds, 2);
+    assert_int_equal(stats.entries, 2);
+    cpr_cache_free(self.cache);
+    assert_int_equal(self.live, 0);
 }
 
 enum { WAITERS = 3 };
@@ -1034,6 +1169,8 @@ int main(void) {
         cmocka_unit_test(one_rank_exchanges_nothing),
         cmocka_unit_test(what_is_not_packed_has_no_route),
         cmocka_unit_test(a_loader_reads_what_others_cannot),
+        cmocka_unit_test(prebuilding_is_for_later),
+        cmocka_unit_test(prebuilding_checks_rows_of_what_is_known),
         cmocka_unit_test(errors_are_those_of_building),
         cmocka_unit_test(bounds_must_be_possible),
         cmocka_unit_test(making_one_takes_memory),
@@ -1065,6 +1202,8 @@ int main(void) {
         cmocka_unit_test(an_overtaken_state_is_not_kept),
         cmocka_unit_test(a_shared_route_goes_with_the_last_reference),
         cmocka_unit_test(two_threads_build_once),
+        cmocka_unit_test(who_waited_is_held_to_the_rows_too),
+        cmocka_unit_test(a_prebuild_that_waited_looks_at_both_again),
         cmocka_unit_test(a_build_wakes_all_who_wait),
         cmocka_unit_test(a_build_that_fails_wakes_who_waits),
     };

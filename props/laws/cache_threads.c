@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-enum { THREADS = 8, IDENTITIES_EACH = 1 << 20 };
+enum { THREADS = 8, IDENTITIES_EACH = 1 << 20, ROOM = 4096 };
 
 /* AFL++ takes what depends on the order of threads for instability, so with it they run one after another; what happens at
  * once is for libFuzzer and ThreadSanitizer. */
@@ -58,7 +58,7 @@ static bool builds_are_certain(const cache_case *c) {
 }
 
 static cpr_cache *make_cache(void) {
-    const cpr_cache_options options = {.max_entries = CACHE_WALK_ROOM};
+    const cpr_cache_options options = {.max_entries = ROOM};
     cpr_cache *cache = NULL;
     cpr_cache_create(&options, NULL, &cache, NULL);
     return cache;

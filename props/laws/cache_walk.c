@@ -471,9 +471,7 @@ static bool step(walk *k, const cache_op *op) {
         model_clear(&k->m);
         return true;
     case CACHE_CAP:
-        if (k->options->shared)
-            k->options->engine->set_limits(k->cache, CACHE_WALK_ROOM, 0, NULL);
-        else
+        if (!k->options->shared)
             step_limit(k, op->value);
         return true;
     default:

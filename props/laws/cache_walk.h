@@ -33,14 +33,11 @@ typedef struct cache_observation {
     cpr_cache_stats stats;  /* after it */
 } cache_observation;
 
-/* For all that eight scripts can store. */
-enum { CACHE_WALK_ROOM = 4096 };
-
 typedef struct cache_walk_options {
     const cache_engine *engine;
     unsigned watch;
-    /* A cache that others use too, with CACHE_WALK_ROOM for entries, and where identities begin. Then there is no model: only what
-     * is wrong whatever others do is judged, and operations on the cache as a whole leave it as it is. */
+    /* A cache that others use too, and where identities begin. Then there is no model: only what is wrong whatever others do
+     * is judged, and operations on the cache as a whole do nothing. */
     cpr_cache *shared;
     uint64_t first_identity;
     /* Told after every step; may be NULL. */
