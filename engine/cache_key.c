@@ -84,10 +84,7 @@ static bool hash_boundaries(const cpr_cu_seqlens *boundaries, uint64_t *hash) {
     int64_t before = 0;
     for (int64_t i = 1; i < boundaries->count; i++) {
         const int64_t entry = cpr_cu_entry(boundaries, i);
-        if (entry < before) {
-            return false;
-        }
-        if (entry > before) {
+        if (entry != before) {
             *hash = (*hash ^ (uint64_t)entry) * UINT64_C(0x9e3779b97f4a7c15);
             *hash ^= *hash >> 32;
             before = entry;

@@ -46,7 +46,8 @@ cache_state cache_state_of(const cpr_tensor *tensor);
 /* The key of a lookup without its hash. */
 void cache_key_of_lookup(const cpr_lookup *lookup, cache_key *key);
 
-/* Sets the hash. False where the boundaries are the key, and illegal whatever is asked. */
+/* Sets the hash. False where the boundaries are the key, and cannot be read or do not start at 0; others that are illegal have a hash
+ * and are never stored. */
 bool cache_key_hash(cache_key *key);
 
 /* Where the route that was last found for a tensor and a question is remembered. */
@@ -73,7 +74,7 @@ int64_t cache_boundaries_bytes(const cpr_cu_seqlens *boundaries);
 /* Copies into `memory` and makes *boundaries a view of it. */
 void cache_boundaries_copy(cpr_cu_seqlens *boundaries, void *memory);
 
-/* The sequences of legal boundaries, without empty ones: `end` is where the next one ends, at `entry`. */
+/* The sequences of boundaries that start at 0, without empty ones: `end` is where the next one ends, at `entry`. */
 typedef struct cache_sequences {
     const cpr_cu_seqlens *boundaries;
     int64_t entry, end;

@@ -129,8 +129,9 @@ static void count_kept(cache_store *store, const cache_entry *entry, int64_t sig
     store->kept_bytes += sign * entry->bytes;
 }
 
-static void end_captures(cache_store *store, cache_entry *entry) {
-    for (cache_capture **at = &store->captures; *at != NULL && entry->captures > 0;) {
+/* Of an entry that goes. */
+static void end_captures(cache_store *store, const cache_entry *entry) {
+    for (cache_capture **at = &store->captures; *at != NULL;) {
         cache_capture *capture = *at;
         if (capture->entry != entry) {
             at = &capture->next;
@@ -138,7 +139,6 @@ static void end_captures(cache_store *store, cache_entry *entry) {
         }
         *at = capture->next;
         cpr_release(&store->allocator, capture, 1, sizeof *capture);
-        entry->captures--;
     }
 }
 

@@ -282,21 +282,36 @@ static void making_one_takes_memory(void **state) {
     }
 }
 
-static size_t bytes_of_an_empty_cache(int64_t max_entries) {
+static size_t bytes_before_the_buckets(void) {
+    ledger books = {.fail_at = 2};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = NULL;
+    assert_int_equal(cpr_cache_create(&(cpr_cache_options){.max_entries = 1}, &allocator, &cache, NULL),
+                     CPR_NO_MEMORY);
+    return books.peak_bytes;
+}
+
+static size_t bytes_of_buckets(int64_t max_entries) {
     ledger books = {0};
     const cpr_allocator allocator = ledger_allocator(&books);
     cpr_cache *cache = cache_of(max_entries, &allocator);
     const size_t bytes = books.live_bytes;
     cpr_cache_free(cache);
-    return bytes;
+    return bytes - bytes_before_the_buckets();
 }
 
-/* It is made for a training step as for a server. */
+/* It is made for a training step as for a server: a bucket for an entry, of which there are powers of two, within limits. */
 static void memory_follows_the_bound(void **state) {
     (void)state;
-    assert_true(bytes_of_an_empty_cache(1) < 4096);
-    assert_true(bytes_of_an_empty_cache(1000) < 1000 * 4 * sizeof(void *));
-    assert_true(bytes_of_an_empty_cache(INT64_MAX) < 1 << 20);
+    enum { FEWEST = 16, MOST = 1 << 16 };
+    static const struct {
+        int64_t max_entries;
+        size_t buckets;
+    } examples[] = {{1, FEWEST},  {FEWEST, FEWEST}, {FEWEST + 1, 2 * FEWEST}, {1000, 1024},     {1024, 1024},
+                    {1025, 2048}, {MOST, MOST},     {MOST + 1, MOST},         {INT64_MAX, MOST}};
+    assert_true(bytes_before_the_buckets() < 4096);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        assert_int_equal(bytes_of_buckets(examples[i].max_entries), examples[i].buckets * sizeof(void *));
 }
 
 /* One thing about a tensor is another, and all else is as it was. */
@@ -365,14 +380,16 @@ static void judge_every_difference(int64_t count, int64_t stride, uint64_t handl
     fill_boundaries(entries, count, stride);
     cpr_lookup lookup = lookup_of(1, cpr_cu_seqlens_int32(entries, count), CPR_GUARD_CONTENT);
     lookup.tensor.view.stride = stride;
+    lookup.geometry.cp_size = 1; /* any length is legal */
     assert_false(get(cache, &lookup));
     lookup.tensor.handle = handle;
     for (int64_t i = 1; i < count; i++) {
-        entries[i * stride] += 4;
-        if (i + 1 < count || count == 2)
+        for (int32_t change = -1; change <= 1; change += 2) {
+            entries[i * stride] += change;
             assert_false(get(cache, &lookup));
-        entries[i * stride] -= 4;
-        assert_true(get(cache, &lookup));
+            entries[i * stride] -= change;
+            assert_true(get(cache, &lookup));
+        }
     }
     free(entries);
     cpr_cache_free(cache);
@@ -385,6 +402,42 @@ static void content_looks_at_every_boundary(void **state) {
         for (int64_t stride = 1; stride <= 3; stride++)
             for (uint64_t handle = 1; handle <= 2; handle++)
                 judge_every_difference(counts[i], stride, handle);
+}
+
+/* What is known lies densely in the memory of a view that skips some of it, or repeats its first entry. */
+static void a_view_is_read_with_its_stride(void **state) {
+    (void)state;
+    static const int32_t memory[] = {0, 4, 16, 0, 32};
+    for (int64_t stride = 0; stride <= 2; stride += 2) {
+        cpr_cache *cache = cache_of(8, NULL);
+        cpr_lookup lookup = lookup_of(1, cpr_cu_seqlens_int32(memory, 3), CPR_GUARD_CONTENT);
+        assert_false(get(cache, &lookup));
+        lookup.tensor.view.stride = stride;
+        assert_false(get(cache, &lookup));
+        assert_true(get(cache, &lookup));
+        cpr_cache_free(cache);
+    }
+}
+
+/* The memory of the one begins as the other's contents, in either order and in both. */
+static void resolve_reads_views_with_their_strides(void **state) {
+    (void)state;
+    static const int32_t memory[] = {0, 4, 16, 0, 32};
+    static const int64_t strides[][2] = {{0, 1}, {1, 0}, {2, 1}, {1, 2}, {2, 0}};
+    for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+        cpr_cache *cache = cache_of(8, NULL);
+        cpr_packed_params params = {.q = tensor_of(1, cpr_cu_seqlens_int32(memory, 3)),
+                                    .kv = tensor_of(2, cpr_cu_seqlens_int32(memory, 3)),
+                                    .has_q = true,
+                                    .has_kv = true};
+        cpr_tensor resolved;
+        params.q.view.stride = strides[i][0];
+        params.kv.view.stride = strides[i][1];
+        assert_int_equal(cpr_cache_resolve(cache, &params, CPR_ROWS_UNCHECKED, 2, CPR_ZIGZAG,
+                                           CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+                         CPR_DIVERGENT_METADATA);
+        cpr_cache_free(cache);
+    }
 }
 
 static void bytes_are_those_that_the_allocator_gave(void **state) {
@@ -408,31 +461,46 @@ static void bytes_are_those_that_the_allocator_gave(void **state) {
     }
 }
 
-/* Entries are found by key after wider bounds as before, with memory for more buckets or without. */
+enum { FEW = 16, MANY = 300 };
+
+static void widen_in_use(uint64_t before_first, bool without_memory) {
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = cache_of(FEW, &allocator);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        const cpr_lookup lookup = lookup_of(before_first + i, VIEW(PLAIN), CPR_GUARD_VERSION);
+        assert_false(get(cache, &lookup));
+        if (i == FEW) {
+            const size_t before = books.live_bytes;
+            books.fail_at = without_memory ? books.allocations + 1 : 0;
+            assert_int_equal(cpr_cache_set_limits(cache, MANY, 0, NULL), CPR_OK);
+            assert_int_equal(books.live_bytes,
+                             before + (without_memory ? 0 : bytes_of_buckets(MANY) - bytes_of_buckets(FEW)));
+        }
+    }
+    const size_t wide = books.live_bytes;
+    assert_int_equal(cpr_cache_set_limits(cache, MANY, 0, NULL), CPR_OK);
+    assert_int_equal(books.live_bytes,
+                     without_memory ? wide + bytes_of_buckets(MANY) - bytes_of_buckets(FEW) : wide);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        const cpr_lookup lookup = lookup_of(before_first + i, VIEW(PLAIN), CPR_GUARD_VERSION);
+        assert_true(get(cache, &lookup));
+        cpr_cache_tensor_freed(cache, before_first + i);
+    }
+    assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+    cpr_cache_free(cache);
+    assert_int_equal(books.live_blocks, 0);
+    assert_int_equal(books.mistakes, 0);
+}
+
+/* Entries are found by key after wider bounds as before, with memory for more buckets or without. So often that something lies in
+ * every bucket once. */
 static void wider_bounds_keep_what_is_there(void **state) {
     (void)state;
-    enum { FEW = 20, MANY = 500 };
-    for (uint64_t fails = 0; fails < 2; fails++) {
-        ledger books = {0};
-        const cpr_allocator allocator = ledger_allocator(&books);
-        cpr_cache *cache = cache_of(FEW, &allocator);
-        for (uint64_t handle = 1; handle <= MANY; handle++) {
-            const cpr_lookup lookup = lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION);
-            assert_false(get(cache, &lookup));
-            if (handle == FEW) {
-                books.fail_at = fails * (books.allocations + 1);
-                assert_int_equal(cpr_cache_set_limits(cache, MANY, 0, NULL), CPR_OK);
-            }
-        }
-        for (uint64_t handle = 1; handle <= MANY; handle++) {
-            const cpr_lookup lookup = lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION);
-            assert_true(get(cache, &lookup));
-            cpr_cache_tensor_freed(cache, handle);
-        }
-        assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
-        cpr_cache_free(cache);
-        assert_int_equal(books.live_blocks, 0);
-        assert_int_equal(books.mistakes, 0);
+    enum { TIMES = 8 };
+    for (uint64_t i = 0; i < TIMES; i++) {
+        widen_in_use(i * MANY, false);
+        widen_in_use(i * MANY, true);
     }
 }
 
@@ -445,6 +513,52 @@ static void what_does_not_fit_is_handed_out(void **state) {
     assert_false(get(cache, &lookup));
     assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
     cpr_cache_free(cache);
+}
+
+static int64_t bytes_of_an_entry(cpr_cu_seqlens view, cpr_guard guard) {
+    cpr_cache *cache = cache_of(8, NULL);
+    const cpr_lookup lookup = lookup_of(1, view, guard);
+    get(cache, &lookup);
+    const int64_t bytes = cpr_cache_get_stats(cache).bytes;
+    cpr_cache_free(cache);
+    return bytes;
+}
+
+/* The same route, and boundaries only where they are the key. */
+static void an_entry_takes_its_key_and_its_route(void **state) {
+    (void)state;
+    const int64_t trusted = bytes_of_an_entry(VIEW(PLAIN), CPR_GUARD_VERSION);
+    assert_int_equal(bytes_of_an_entry(VIEW(PADDED), CPR_GUARD_VERSION), trusted);
+    assert_int_equal(bytes_of_an_entry(VIEW(PLAIN), CPR_GUARD_CONTENT), trusted + (int64_t)sizeof PLAIN);
+    assert_int_equal(bytes_of_an_entry(VIEW(PADDED), CPR_GUARD_CONTENT), trusted + (int64_t)sizeof PADDED);
+}
+
+static cpr_cache *cache_of_bytes(int64_t max_bytes) {
+    const cpr_cache_options options = {.max_entries = 8, .max_bytes = max_bytes};
+    cpr_cache *cache = NULL;
+    assert_int_equal(cpr_cache_create(&options, NULL, &cache, NULL), CPR_OK);
+    return cache;
+}
+
+/* Entries of the same size: as many stay as fit, and none of them once a byte is missing. */
+static void bytes_are_a_bound_to_the_last(void **state) {
+    (void)state;
+    const int64_t bytes = bytes_of_an_entry(VIEW(PLAIN), CPR_GUARD_VERSION);
+    for (int64_t room = 0; room < 2; room++) {
+        cpr_cache *cache = cache_of_bytes(3 * bytes - room);
+        for (uint64_t handle = 1; handle <= 5; handle++) {
+            const cpr_lookup lookup = lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION);
+            get(cache, &lookup);
+        }
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 3 - room);
+        cpr_cache_capture_released(cache, 1);
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 3 - room);
+        assert_int_equal(cpr_cache_set_limits(cache, 8, bytes, NULL), CPR_OK);
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 1);
+        assert_int_equal(cpr_cache_set_limits(cache, 8, 1, NULL), CPR_OK);
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 0);
+        cpr_cache_free(cache);
+    }
 }
 
 static void a_route_outlives_its_cache(void **state) {
@@ -556,6 +670,24 @@ static void captures_have_a_bound(void **state) {
     cpr_cache_free(cache);
 }
 
+static void captures_have_a_bound_of_bytes(void **state) {
+    (void)state;
+    const int64_t bytes = bytes_of_an_entry(VIEW(PLAIN), CPR_GUARD_VERSION);
+    cpr_cache *cache = cache_of_bytes(3 * bytes);
+    cpr_lookup one_more = lookup_of(4, VIEW(PLAIN), CPR_GUARD_VERSION);
+    for (uint64_t handle = 1; handle <= 3; handle++)
+        cpr_route_release(capture(cache, lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION)));
+    assert_false(get(cache, &one_more));
+    assert_false(get(cache, &one_more));
+    one_more.use = CPR_USE_CAPTURE;
+    get_refuses(cache, &one_more, (cpr_error){CPR_OVERFLOW, -1, 4, 8});
+    cpr_cache_capture_released(cache, 2);
+    cpr_route_release(capture(cache, one_more));
+    assert_int_equal(cpr_cache_get_stats(cache).captured, 3);
+    assert_int_equal(cpr_cache_get_stats(cache).bytes, 3 * bytes);
+    cpr_cache_free(cache);
+}
+
 static void narrower_bounds_wait_for_captures(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(4, NULL);
@@ -584,6 +716,22 @@ static void a_captured_state_that_was_left_is_not_found_again(void **state) {
     assert_int_equal(replay(cache, before, captured), CPR_CAPTURE_LAYOUT_CHANGE);
     cpr_route_release(captured);
     cpr_cache_free(cache);
+}
+
+static void captures_end_with_their_own_entry(void **state) {
+    (void)state;
+    for (uint64_t ended = 1; ended <= 3; ended++) {
+        cpr_cache *cache = cache_of(4, NULL);
+        for (uint64_t handle = 1; handle <= 3; handle++)
+            cpr_route_release(capture(cache, lookup_of(handle, VIEW(PLAIN), CPR_GUARD_VERSION)));
+        cpr_cache_invalidate(cache, ended);
+        assert_int_equal(cpr_cache_get_stats(cache).captured, 2);
+        for (uint64_t handle = 1; handle <= 3; handle++)
+            cpr_cache_capture_released(cache, handle);
+        assert_int_equal(cpr_cache_get_stats(cache).captured, 0);
+        assert_int_equal(cpr_cache_get_stats(cache).entries, 2);
+        cpr_cache_free(cache);
+    }
 }
 
 static void what_is_not_kept_cannot_be_replayed(void **state) {
@@ -648,11 +796,59 @@ static void resolve_refuses_what_cannot_be_compared(void **state) {
         cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
         CPR_DTYPE);
     params.q.view = params.kv.view = VIEW(PLAIN);
-    params.q.view.count = params.kv.view.count = 0;
-    assert_int_equal(
-        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
-        CPR_EMPTY_CU_SEQLENS);
+    for (int64_t count = 0; count >= -1; count--) {
+        params.q.view.count = params.kv.view.count = count;
+        assert_int_equal(
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT, &resolved, NULL, NULL),
+            CPR_EMPTY_CU_SEQLENS);
+    }
     cpr_cache_free(cache);
+}
+
+/* The default guard, once the verdict is known. */
+static void resolve_trusts_what_it_cannot_read(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    cpr_packed_params params = {
+        .q = tensor_of(1, VIEW(PADDED)), .kv = tensor_of(2, VIEW(PLAIN)), .has_q = true, .has_kv = true};
+    cpr_tensor resolved;
+    bool hit;
+    assert_int_equal(
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_VERSION, &resolved, &hit, NULL),
+        CPR_OK);
+    for (int unreadable = 1; unreadable < 4; unreadable++) {
+        params.q.view.data = unreadable & 1 ? NULL : PADDED;
+        params.kv.view.data = unreadable & 2 ? NULL : PLAIN;
+        assert_int_equal(
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, CPR_GUARD_DEFAULT, &resolved, &hit, NULL),
+            CPR_OK);
+        assert_true(hit);
+    }
+    cpr_cache_free(cache);
+}
+
+/* What is said to be absent may be anything. */
+static void absent_tensors_are_not_looked_at(void **state) {
+    (void)state;
+    static const cpr_guard guards[] = {CPR_GUARD_VERSION, CPR_GUARD_CONTENT};
+    for (int i = 0; i < 2; i++) {
+        cpr_cache *cache = cache_of(4, NULL);
+        cpr_packed_params params = {.q = tensor_of(1, VIEW(PLAIN)),
+                                    .q_padded = tensor_of(2, VIEW(OTHER)),
+                                    .kv = tensor_of(3, VIEW(OTHER)),
+                                    .kv_padded = tensor_of(4, VIEW(OTHER)),
+                                    .has_q = true};
+        cpr_tensor resolved = {.handle = 9};
+        cpr_error error;
+        assert_int_equal(
+            cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, guards[i], &resolved, NULL, NULL), CPR_OK);
+        assert_int_equal(resolved.handle, 1);
+        params.has_q = false;
+        cpr_cache_resolve(cache, &params, 16, 2, CPR_ZIGZAG, guards[i], &resolved, NULL, &error);
+        assert_error(error, (cpr_error){CPR_EMPTY_CU_SEQLENS, -1, 0, 1});
+        assert_int_equal(resolved.handle, 1);
+        cpr_cache_free(cache);
+    }
 }
 
 /* Handle 0 is one like others, also beside tensors that are absent. */
@@ -1177,19 +1373,27 @@ int main(void) {
         cmocka_unit_test(memory_follows_the_bound),
         cmocka_unit_test(version_looks_at_all_of_a_tensor),
         cmocka_unit_test(content_looks_at_every_boundary),
+        cmocka_unit_test(a_view_is_read_with_its_stride),
+        cmocka_unit_test(resolve_reads_views_with_their_strides),
         cmocka_unit_test(bytes_are_those_that_the_allocator_gave),
         cmocka_unit_test(wider_bounds_keep_what_is_there),
         cmocka_unit_test(what_does_not_fit_is_handed_out),
+        cmocka_unit_test(an_entry_takes_its_key_and_its_route),
+        cmocka_unit_test(bytes_are_a_bound_to_the_last),
         cmocka_unit_test(a_route_outlives_its_cache),
         cmocka_unit_test(a_captured_route_stays),
         cmocka_unit_test(capturing_again_takes_no_more_memory),
         cmocka_unit_test(a_replay_is_for_its_own_route),
         cmocka_unit_test(captures_have_a_bound),
+        cmocka_unit_test(captures_have_a_bound_of_bytes),
         cmocka_unit_test(narrower_bounds_wait_for_captures),
         cmocka_unit_test(a_captured_state_that_was_left_is_not_found_again),
+        cmocka_unit_test(captures_end_with_their_own_entry),
         cmocka_unit_test(what_is_not_kept_cannot_be_replayed),
         cmocka_unit_test(resolve_tells_the_first_difference),
         cmocka_unit_test(resolve_refuses_what_cannot_be_compared),
+        cmocka_unit_test(resolve_trusts_what_it_cannot_read),
+        cmocka_unit_test(absent_tensors_are_not_looked_at),
         cmocka_unit_test(absent_tensors_have_no_handle),
         cmocka_unit_test(a_verdict_falls_with_any_of_its_tensors),
         cmocka_unit_test(a_verdict_needs_every_generation),

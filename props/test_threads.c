@@ -82,7 +82,7 @@ static bool shared_cache_works(cpr_cache *cache, uint64_t number) {
 
 static void *work(void *argument) {
     worker *w = argument;
-    w->failed = !shared_route_reads_well(w->shared)         ? "the shared route"
+    w->failed = !shared_route_reads_well(w->shared)        ? "the shared route"
                 : !shared_cache_works(w->cache, w->number) ? "the shared cache"
                                                            : first_failing_law(w->number);
     return NULL;
