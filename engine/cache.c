@@ -263,10 +263,10 @@ static const cpr_route *hand_out(const cache_entry *entry) {
 }
 
 /* Takes over *spare where the entry is captured. */
-static cpr_status serve(cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cache_capture **spare,
-                        const cpr_route **route, cpr_error *error) {
+static void serve(cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cache_capture **spare,
+                  const cpr_route **route, cpr_error *error) {
     if (check_hit(ask, entry, error) != CPR_OK) {
-        return error->status;
+        return;
     }
     cache_store_touch(&cache->store, entry, ask->place);
     cache->hits += !ask->key.question.verdict;
@@ -274,7 +274,6 @@ static cpr_status serve(cpr_cache *cache, const cache_ask *ask, cache_entry *ent
     if (ask->use == CPR_USE_CAPTURE) {
         *spare = cache_store_keep(&cache->store, entry, ask->handle, *spare);
     }
-    return CPR_OK;
 }
 
 static void count_build(cpr_cache *cache, const cache_ask *ask) {
@@ -310,8 +309,7 @@ static void settle(cpr_cache *cache, const flight *landed, uint64_t place, cache
         *gone = entry;
         return;
     }
-    cache_store_insert(&cache->store, entry, gone);
-    cache_store_touch(&cache->store, entry, place);
+    cache_store_insert(&cache->store, entry, place, gone);
 }
 
 static cpr_status finish_miss(cpr_cache *cache, const cache_ask *ask, const flight *landed,
@@ -341,7 +339,7 @@ static cpr_status obtain_missing(cpr_cache *cache, const cache_ask *ask, cache_c
     pthread_mutex_lock(&cache->lock);
     take_off(cache, &own, 1);
     if (!own.missing) {
-        (void)serve(cache, ask, cache_store_find(&cache->store, &own.entry->key), spare, route, error);
+        serve(cache, ask, cache_store_find(&cache->store, &own.entry->key), spare, route, error);
         pthread_mutex_unlock(&cache->lock);
         *hit = error->status == CPR_OK;
         cache_entry_free(own.entry, &cache->allocator);
@@ -377,7 +375,7 @@ static cpr_status obtain_hashed(cpr_cache *cache, const cache_ask *ask, cache_ca
     pthread_mutex_lock(&cache->lock);
     cache_entry *entry = cache_store_find(&cache->store, &key);
     if (entry != NULL) {
-        (void)serve(cache, ask, entry, spare, route, error);
+        serve(cache, ask, entry, spare, route, error);
     }
     pthread_mutex_unlock(&cache->lock);
     if (entry == NULL) {
@@ -411,7 +409,8 @@ cpr_status cache_obtain(cpr_cache *cache, const cache_ask *ask, const cpr_route 
     pthread_mutex_lock(&cache->lock);
     cache_entry *entry = cache_store_remembered(&cache->store, ask->place, &ask->key);
     if (entry != NULL) {
-        *hit = serve(cache, ask, entry, NULL, route, error) == CPR_OK;
+        serve(cache, ask, entry, NULL, route, error);
+        *hit = error->status == CPR_OK;
     }
     pthread_mutex_unlock(&cache->lock);
     return entry != NULL ? error->status : obtain_hashed(cache, ask, NULL, route, hit, error);

@@ -192,19 +192,19 @@ static void supersede(cache_store *store, const cache_key *key, cache_entry **go
         }
         if (entry->captures > 0) {
             entry->superseded = true;
-            forget_places(store, entry);
         } else {
             take_out(store, entry, gone);
         }
     }
 }
 
-void cache_store_insert(cache_store *store, cache_entry *entry, cache_entry **gone) {
+void cache_store_insert(cache_store *store, cache_entry *entry, uint64_t place, cache_entry **gone) {
     supersede(store, &entry->key, gone);
     evict_for(store, 1, entry->bytes, gone);
     cache_entry **bucket = bucket_of(store, &entry->key);
     entry->next = *bucket;
     *bucket = entry;
+    *place_at(store, place) = entry;
     ring_add(&store->recent, &entry->link);
     count(store, entry, 1);
 }

@@ -81,8 +81,8 @@ void cache_store_touch(cache_store *store, cache_entry *entry, uint64_t place);
 /* Is there room once all is evicted that can be? */
 bool cache_store_fits(const cache_store *store, const cache_entry *entry);
 
-/* Replaces what the tensor's earlier states left and evicts. It must fit. */
-void cache_store_insert(cache_store *store, cache_entry *entry, cache_entry **gone);
+/* Replaces what the tensor's earlier states left, also in the place where it is remembered, and evicts. It must fit. */
+void cache_store_insert(cache_store *store, cache_entry *entry, uint64_t place, cache_entry **gone);
 
 /* Keeps the entry for a graph that uses the route of that tensor. Takes over `capture` and returns NULL, or gives it back
  * where the tensor was known already. */

@@ -44,10 +44,9 @@ static chunk_place crossed(cpr_layout from, cpr_layout to, int64_t cp_size, chun
     return place_of(to, cp_size, chunk_at(from, cp_size, place));
 }
 
-static void put_in_order(cpr_chunk_move moves[2], const int64_t target_chunk[2]) {
-    const bool later =
-        moves[0].peer != moves[1].peer ? moves[0].peer > moves[1].peer : target_chunk[0] > target_chunk[1];
-    if (later) {
+/* By peer. Both layouts number the chunks of a rank as the sequence does, so two for one peer are in the target's order. */
+static void put_in_order(cpr_chunk_move moves[2]) {
+    if (moves[0].peer > moves[1].peer) {
         const cpr_chunk_move first = moves[0];
         moves[0] = moves[1];
         moves[1] = first;
@@ -56,15 +55,13 @@ static void put_in_order(cpr_chunk_move moves[2], const int64_t target_chunk[2])
 
 /* Both chunks of a CP rank without TP. */
 static void plan_chunks(const cpr_tensor_ranks *tp, cpr_geometry geometry, cpr_layout ours, cpr_layout theirs,
-                        cpr_side side, cpr_chunk_move moves[2]) {
-    int64_t target_chunk[2];
+                        cpr_chunk_move moves[2]) {
     for (int64_t half = 0; half < 2; half++) {
         const chunk_place own = {geometry.cp_rank, half};
         const chunk_place other = crossed(ours, theirs, geometry.cp_size, own);
         moves[half] = (cpr_chunk_move){cpr_group_rank(tp, other.cp_rank, 0), half};
-        target_chunk[half] = side == CPR_SEND ? other.half : half;
     }
-    put_in_order(moves, target_chunk);
+    put_in_order(moves);
 }
 
 /* The one segment of a TP rank. */
@@ -123,8 +120,8 @@ cpr_status cpr_chunk_plan_make(int64_t rows, cpr_geometry geometry, const cpr_te
     if (made.geometry.cp_size == 1) {
         /* A lone rank keeps the sequence. */
     } else if (made.chunks == 2) {
-        plan_chunks(tp, geometry, source, target, CPR_SEND, made.send);
-        plan_chunks(tp, geometry, target, source, CPR_RECV, made.recv);
+        plan_chunks(tp, geometry, source, target, made.send);
+        plan_chunks(tp, geometry, target, source, made.recv);
     } else {
         made.send[0] = plan_segment(tp, geometry, source, target);
         made.recv[0] = plan_segment(tp, geometry, target, source);

@@ -710,6 +710,7 @@ static void a_captured_state_that_was_left_is_not_found_again(void **state) {
     cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
     after.tensor.generation = 1;
     const cpr_route *captured = capture(cache, before);
+    assert_true(get(cache, &before));
     assert_false(get(cache, &after));
     assert_int_equal(replay(cache, before, captured), CPR_CAPTURE_LAYOUT_CHANGE);
     assert_false(get(cache, &before));

@@ -309,6 +309,30 @@ static void chunks_of_an_even_tp_size(void **state) {
     expect_error(&error, CPR_NOT_DIVISIBLE_2CP, 0, 4, 8);
 }
 
+static void chunks_are_refused_with_their_details(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, cp_size, tp_size;
+        cpr_layout source, target;
+        cpr_error error;
+    } faults[] = {
+        {2, 2, 1, CPR_CONTIGUOUS, CPR_CONTIGUOUS, {CPR_NOT_DIVISIBLE_2CP, 0, 2, 4}},
+        {40, 4, 4, CPR_ZIGZAG, CPR_CONTIGUOUS, {CPR_NOT_DIVISIBLE_CP_TP, -1, 10, 4}},
+        {40, 4, 1, CPR_LAYOUT_COUNT, CPR_ZIGZAG, {CPR_BAD_LAYOUT, 0, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT}},
+        {40, 4, 1, CPR_ZIGZAG, CPR_LAYOUT_COUNT, {CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT}},
+    };
+    for (int64_t i = 0; i < LENGTH_OF(faults); i++) {
+        const cpr_tensor_ranks tp = {.tp_size = faults[i].tp_size};
+        cpr_chunk_plan plan = {.chunks = -7};
+        cpr_error error;
+        cpr_chunk_plan_make(faults[i].rows, (cpr_geometry){faults[i].cp_size, 1}, &tp, faults[i].source,
+                            faults[i].target, NULL, &plan, &error);
+        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
+                     faults[i].error.wanted);
+        assert_int_equal(plan.chunks, -7);
+    }
+}
+
 /*==============================================================================
  * MARK: - Padding
  *============================================================================*/
@@ -511,6 +535,7 @@ int main(void) {
         cmocka_unit_test(fused_refusals),
         cmocka_unit_test(chunks_worked_out_by_hand),
         cmocka_unit_test(chunks_of_an_even_tp_size),
+        cmocka_unit_test(chunks_are_refused_with_their_details),
         cmocka_unit_test(which_padded_token_is_which_real_one),
         cmocka_unit_test(real_offsets_may_end_early),
         cmocka_unit_test(lengths_are_rounded_up),
