@@ -317,11 +317,14 @@ static void the_longest_stream_has_a_route(void **state) {
     cpr_route_free(route);
 }
 
+/* What is within the limit goes as far as its first allocation. */
 static void the_oracles_take_their_limit_and_no_more(void **state) {
     (void)state;
     const int64_t boundaries[] = {0, CPR_ENUMERATION_MAX_TOKENS + (1 << 20)};
-    const cpr_route_request request =
-        request_of(boundaries, 2, (cpr_geometry){1 << 18, 5}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+    const int64_t limit[] = {0, CPR_ENUMERATION_MAX_TOKENS};
+    const cpr_geometry geometry = {1 << 18, 5};
+    const cpr_route_request request = request_of(boundaries, 2, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
+    const cpr_route_request longest = request_of(limit, 2, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
     for (int b = 1; b < BUILDER_COUNT; b++) {
         ledger book;
         const cpr_allocator allocator = ledger_allocator(&book);
@@ -332,6 +335,9 @@ static void the_oracles_take_their_limit_and_no_more(void **state) {
                      CPR_ENUMERATION_MAX_TOKENS);
         assert_null(route);
         assert_int_equal(book.allocations, 0);
+        book.fail_at = 0;
+        assert_int_equal(BUILDERS[b](&longest, &allocator, &route, &error), CPR_NO_MEMORY);
+        assert_int_equal(book.allocations, 1);
     }
 }
 
