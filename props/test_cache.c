@@ -1030,9 +1030,14 @@ static void a_build_that_is_overtaken_is_not_kept(void **state) {
 
 static int32_t written_meanwhile[] = {0, 4, 16};
 
-static void write_it(interruption *self) {
+static void write_a_step_down(interruption *self) {
     (void)self;
     written_meanwhile[1] = 20;
+}
+
+static void write_another_start(interruption *self) {
+    (void)self;
+    written_meanwhile[0] = 4;
 }
 
 static void invalidate_twice(interruption *self) {
@@ -1043,14 +1048,22 @@ static void invalidate_twice(interruption *self) {
 /* What is copied is what is judged. */
 static void a_write_during_a_lookup_is_seen(void **state) {
     (void)state;
-    interruption self = {.act = write_it};
-    const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
-    cpr_cache *cache = cache_of(4, &allocator);
-    const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
-    self.at = self.allocations + 1;
-    get_refuses(cache, &lookup, (cpr_error){CPR_DECREASING, 2, 16, 20});
-    cpr_cache_free(cache);
-    assert_int_equal(self.live, 0);
+    static const struct {
+        void (*act)(interruption *self);
+        cpr_error error;
+    } writes[] = {{write_a_step_down, {CPR_DECREASING, 2, 16, 20}},
+                  {write_another_start, {CPR_NONZERO_START, 0, 4, 0}}};
+    for (int i = 0; i < 2; i++) {
+        interruption self = {.act = writes[i].act};
+        const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
+        cpr_cache *cache = cache_of(4, &allocator);
+        const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
+        memcpy(written_meanwhile, PLAIN, sizeof PLAIN);
+        self.at = self.allocations + 1;
+        get_refuses(cache, &lookup, writes[i].error);
+        cpr_cache_free(cache);
+        assert_int_equal(self.live, 0);
+    }
 }
 
 static void write_legally(interruption *self) {
@@ -1065,7 +1078,7 @@ static void a_write_during_a_build_is_seen_by_the_next(void **state) {
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     cpr_cache *cache = cache_of(4, &allocator);
     const cpr_lookup lookup = lookup_of(1, VIEW(written_meanwhile), CPR_GUARD_CONTENT);
-    written_meanwhile[1] = 4;
+    memcpy(written_meanwhile, PLAIN, sizeof PLAIN);
     self.at = self.allocations + 2;
     assert_false(get(cache, &lookup));
     assert_int_equal(written_meanwhile[1], 12);
