@@ -110,13 +110,14 @@ def lines(times):
 
 
 def print_table(table):
-    print(f"# {'benchmark':<42} {'round':>12} {'items':>9} {'ns/item':>8} {'GB/s':>6}  {'floor':<18} reached")
+    width = max([len(one["name"]) for one in table], default=0)
+    print(f"# {'benchmark':<{width}} {'round':>12} {'items':>9} {'ns/item':>8} {'GB/s':>6}  {'floor':<18} reached")
     for one in table:
         each = f"{one['ns_per_item']:8.2f}" if one["items"] else " " * 8
         rate = f"{one['bytes'] / one['ns']:6.1f}" if one["floor"] else " " * 6
         floor = f"{one['floor']} {one['floor_ns']:,.0f} ns" if one["floor"] else ""
         reached = f"{one['of_floor']:7.0%}" if one["floor"] else ""
-        print(f"  {one['name']:<42} {one['ns']:>9,.0f} ns {one['items']:>9,.0f} {each} {rate}  {floor:<18} {reached}".rstrip())
+        print(f"  {one['name']:<{width}} {one['ns']:>9,.0f} ns {one['items']:>9,.0f} {each} {rate}  {floor:<18} {reached}".rstrip())
 
 
 def parameter(name, letter):
