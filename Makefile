@@ -42,9 +42,9 @@ metrics: ## both, as far as not measured of this commit yet, and docs/METRICS.md
 	@$(PYTHON) ci/metrics.py
 
 upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone [ALSO=name=checkout]; needs torch
-	@test -n "$(SOURCE)" || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@test -n ''$(call quoted,SOURCE) || { echo "make upstream: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
 	@$(call build,release)
-	@$(PYTHON) tools/adapters/upstream.py --source "$(SOURCE)" $(foreach one,$(ALSO),--also "$(one)")
+	@$(PYTHON) tools/adapters/upstream.py --source $(call quoted,SOURCE) $(foreach one,$(ALSO),--also "$(one)")
 
 planted: ## plant each bug of planted/ into a copy of the tree and show which laws see it; ten minutes
 	@$(PYTHON) ci/planted.py
@@ -97,19 +97,22 @@ help: ## this list
 
 bench: ## what routes, rows, moves and cached lookups cost, against memcpy and memcmp; how it grows. FILTER=regex
 	@$(call build,bench,benchmarks)
-	@$(PYTHON) bench/run.py $(if $(FILTER),"$(FILTER)")
+	@$(PYTHON) bench/run.py $(call quoted,FILTER)
 
 compare: ## Megatron-LM's builder and this one in one run. SOURCE=checkout, or SOURCE=clone COMMIT=ref; needs torch
-	@test -n "$(SOURCE)" || { echo "make compare: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
+	@test -n ''$(call quoted,SOURCE) || { echo "make compare: SOURCE=path/to/Megatron-LM is missing" >&2; exit 2; }
 	@$(call build,bench,time_packs) && $(call build,bench,cproute_shared)
-	@$(PYTHON) bench/compare_upstream.py --source "$(SOURCE)" $(if $(COMMIT),--commit "$(COMMIT)")
+	@$(PYTHON) bench/compare_upstream.py --source $(call quoted,SOURCE) $(if $(COMMIT),--commit $(call quoted,COMMIT))
 
 instructions: ## how many instructions builds take, beside the record of bench/instructions.json; needs valgrind
 	@$(call build,release,counted_builds)
 	@$(PYTHON) ci/instructions.py
 
 gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes. SOURCE=, COMMIT=: PyTorch's conversion beside it
-	@$(PYTHON) ci/gpu.py $(if $(SOURCE),--source "$(SOURCE)") $(if $(COMMIT),--commit "$(COMMIT)")
+	@$(PYTHON) ci/gpu.py $(if $(SOURCE),--source $(call quoted,SOURCE)) $(if $(COMMIT),--commit $(call quoted,COMMIT))
+
+# $(call quoted,NAME): the value of a variable as one word for the shell, dollars and quotes as they are; nothing if it has none.
+quoted = $(if $(value $(1)),'$(subst ','\'',$(value $(1)))')
 
 # $(call build,PRESET[,TARGET]): configures once, builds quietly.
 build = for tool in cmake ninja; do \

@@ -13,8 +13,7 @@ std::string name_of(const std::string &series, int64_t sequences, int64_t ranks,
 struct built {
     pack batch;
     arena memory;
-    built(int64_t sequences, int64_t ranks, int64_t chunk, size_t bytes)
-        : batch(sequences, ranks, chunk), memory(bytes) {
+    built(const pack &of, size_t bytes) : batch(of), memory(bytes) {
     }
 };
 
@@ -26,22 +25,33 @@ double runs_of(const cpr_route *route) {
     return static_cast<double>(route->send.count + route->recv.count);
 }
 
-void add_build(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk,
-               cpr_layout source = CPR_ZIGZAG, cpr_layout target = CPR_CONTIGUOUS) {
-    const pack batch(sequences, ranks, chunk);
+void add_build_of(const std::string &name, const pack &batch, cpr_layout source, cpr_layout target) {
     const route_ptr route = build_route(batch.request(source, target));
     const size_t bytes = bytes_of(route.get());
-    auto b = std::make_shared<built>(sequences, ranks, chunk, bytes);
+    auto b = std::make_shared<built>(batch, bytes);
     work done;
     done.items = runs_of(route.get());
     done.written = bytes;
-    add_benchmark(name_of(series, sequences, ranks, batch.tokens()), done, [b, source, target] {
+    add_benchmark(name, done, [b, source, target] {
         const cpr_route_request request = b->batch.request(source, target);
         const cpr_allocator allocator = b->memory.allocator();
         cpr_route *made;
         benchmark::DoNotOptimize(cpr_route_build(&request, &allocator, &made, nullptr));
         b->memory.reset();
     });
+}
+
+void add_build(const std::string &series, int64_t sequences, int64_t ranks, int64_t chunk,
+               cpr_layout source = CPR_ZIGZAG, cpr_layout target = CPR_CONTIGUOUS) {
+    const pack batch(sequences, ranks, chunk);
+    add_build_of(name_of(series, sequences, ranks, batch.tokens()), batch, source, target);
+}
+
+/* Boundaries of a static shape whose empty slots are not all at the end. */
+void add_build_with_slots(int64_t sequences, int64_t ranks, int64_t chunk, int64_t slots) {
+    const pack batch(sequences, ranks, chunk, slots);
+    const std::string series = "build/slots:" + std::to_string(slots);
+    add_build_of(name_of(series, sequences, ranks, batch.tokens()), batch, CPR_ZIGZAG, CPR_CONTIGUOUS);
 }
 
 /* Every pair of layouts in one direction; the other one finds the same two lists. */
@@ -83,7 +93,7 @@ void add_group(int64_t sequences, int64_t ranks, int64_t chunk) {
     cpr_route_group_free(group);
     /* Blocks are rounded up to 64 bytes. */
     const size_t bytes = done.written + static_cast<size_t>(ranks) * 256;
-    auto b = std::make_shared<built>(sequences, ranks, chunk, bytes);
+    auto b = std::make_shared<built>(batch, bytes);
     add_benchmark(name_of("all_ranks", sequences, ranks, batch.tokens()), done, [b] {
         const cpr_route_request all = b->batch.request();
         const cpr_allocator allocator = b->memory.allocator();
@@ -133,6 +143,8 @@ void add_all() {
         add_build("build/by_P", 64, ranks, 128);
     for (int64_t chunk = 4; chunk <= INT64_C(1) << 30; chunk *= 128)
         add_build("build/by_T", 64, 8, chunk);
+    for (int64_t slots = 1; slots <= 256; slots *= 16)
+        add_build_with_slots(4096, 8, 128, slots);
     add_pairs(64, 8, 128);
     add_pairs(4096, 8, 16);
     for (int64_t sequences = 1; sequences <= 4096; sequences *= 4)

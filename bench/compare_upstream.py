@@ -123,6 +123,8 @@ def main():
     parser.add_argument("--commit", help="the generation, by commit or ref of the clone")
     parser.add_argument("--json", help="write the medians to this file too")
     options = parser.parse_args()
+    if options.json and not os.path.isdir(os.path.dirname(os.path.abspath(options.json))):
+        parser.error(f"there is no folder for {options.json}")
     library = os.path.join(BUILD, "libcproute.so")
     for file in (library, os.path.join(BUILD, "time_packs")):
         if not os.path.exists(file):

@@ -72,28 +72,30 @@ static const struct {
     work_fn *work;
     cpr_geometry geometry;
     int64_t sequences, chunk; /* mean length of a sequence is 2 * cp_size * chunk */
+    int64_t slots;            /* empty ones behind each sequence */
     cpr_layout source, target;
 } BUILDS[] = {
-    {"build-p8-s64", build_one, {8, 3}, 64, 128, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p8-s64-back", build_one, {8, 3}, 64, 128, CPR_CONTIGUOUS, CPR_ZIGZAG},
-    {"build-p8-s64-last-rank", build_one, {8, 7}, 64, 128, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p4-s16", build_one, {4, 2}, 16, 768, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p4-s4096", build_one, {4, 2}, 4096, 3, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p64-s4096", build_one, {64, 32}, 4096, 1, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p1024-s1", build_one, {1024, 512}, 1, 4096, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p1024-s64", build_one, {1024, 512}, 64, 64, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"build-p16-per-sequence", build_one, {16, 5}, 256, 16, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS},
-    {"build-p16-tails-apart", build_one, {16, 5}, 256, 16, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS},
-    {"build-p16-flat-zigzag", build_one, {16, 5}, 256, 16, CPR_ZIGZAG, CPR_FLAT_ZIGZAG},
-    {"build-p16-same", build_one, {16, 5}, 256, 16, CPR_ZIGZAG, CPR_ZIGZAG},
-    {"all-ranks-p8-s64", build_all, {8, 3}, 64, 128, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"all-ranks-p256-s4", build_all, {256, 3}, 4, 128, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"validate-s4096", validate, {4, 2}, 4096, 3, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"rows32-p4-s16", write_rows32, {4, 2}, 16, 768, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"rows64-p4-s16", write_rows64, {4, 2}, 16, 768, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"rows32-p4-s4096", write_rows32, {4, 2}, 4096, 3, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"rows64-p4-s4096", write_rows64, {4, 2}, 4096, 3, CPR_ZIGZAG, CPR_CONTIGUOUS},
-    {"rows64-p64-s4096", write_rows64, {64, 32}, 4096, 1, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p8-s64", build_one, {8, 3}, 64, 128, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p8-s64-back", build_one, {8, 3}, 64, 128, 0, CPR_CONTIGUOUS, CPR_ZIGZAG},
+    {"build-p8-s64-last-rank", build_one, {8, 7}, 64, 128, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p4-s16", build_one, {4, 2}, 16, 768, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p4-s4096", build_one, {4, 2}, 4096, 3, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p64-s4096", build_one, {64, 32}, 4096, 1, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p4-s4096-slots", build_one, {4, 2}, 4096, 3, 2, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p1024-s1", build_one, {1024, 512}, 1, 4096, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p1024-s64", build_one, {1024, 512}, 64, 64, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"build-p16-per-sequence", build_one, {16, 5}, 256, 16, 0, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS},
+    {"build-p16-tails-apart", build_one, {16, 5}, 256, 16, 0, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS},
+    {"build-p16-flat-zigzag", build_one, {16, 5}, 256, 16, 0, CPR_ZIGZAG, CPR_FLAT_ZIGZAG},
+    {"build-p16-same", build_one, {16, 5}, 256, 16, 0, CPR_ZIGZAG, CPR_ZIGZAG},
+    {"all-ranks-p8-s64", build_all, {8, 3}, 64, 128, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"all-ranks-p256-s4", build_all, {256, 3}, 4, 128, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"validate-s4096", validate, {4, 2}, 4096, 3, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"rows32-p4-s16", write_rows32, {4, 2}, 16, 768, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"rows64-p4-s16", write_rows64, {4, 2}, 16, 768, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"rows32-p4-s4096", write_rows32, {4, 2}, 4096, 3, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"rows64-p4-s4096", write_rows64, {4, 2}, 4096, 3, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
+    {"rows64-p64-s4096", write_rows64, {64, 32}, 4096, 1, 0, CPR_ZIGZAG, CPR_CONTIGUOUS},
 };
 
 /* Callgrind counts inside this function alone. */
@@ -117,23 +119,27 @@ int64_t counted(const subject *s) {
 #define PROCESSOR "another processor"
 #endif
 
-static int32_t *boundaries_of(int64_t ranks, int64_t sequences, int64_t chunk) {
-    int32_t *cu = malloc((size_t)(sequences + 1) * sizeof *cu);
+static int32_t *boundaries_of(int64_t ranks, int64_t sequences, int64_t chunk, int64_t slots) {
+    const int64_t places = sequences * (1 + slots);
+    int32_t *cu = malloc((size_t)(places + 1) * sizeof *cu);
     if (!cu)
         exit(1);
     cu[0] = 0;
-    for (int64_t i = 0; i < sequences; i++)
-        cu[i + 1] = cu[i] + (int32_t)(2 * ranks * (chunk > 2 ? chunk + i % 5 - 2 : chunk));
+    for (int64_t i = 0; i < places; i++) {
+        const int64_t of_sequence = chunk > 2 ? chunk + i / (1 + slots) % 5 - 2 : chunk;
+        cu[i + 1] = cu[i] + (i % (1 + slots) == 0 ? (int32_t)(2 * ranks * of_sequence) : 0);
+    }
     return cu;
 }
 
 /* Returns the units of work. */
 static int64_t run_build(size_t number) {
     const cpr_geometry geometry = BUILDS[number].geometry;
-    int32_t *cu = boundaries_of(geometry.cp_size, BUILDS[number].sequences, BUILDS[number].chunk);
+    const int64_t sequences = BUILDS[number].sequences, slots = BUILDS[number].slots;
+    int32_t *cu = boundaries_of(geometry.cp_size, sequences, BUILDS[number].chunk, slots);
     subject s = {
         .work = BUILDS[number].work,
-        .request = {.cu_seqlens = cpr_cu_seqlens_int32(cu, BUILDS[number].sequences + 1),
+        .request = {.cu_seqlens = cpr_cu_seqlens_int32(cu, sequences * (1 + slots) + 1),
                     .rows = CPR_ROWS_UNCHECKED,
                     .geometry = geometry,
                     .source = BUILDS[number].source,

@@ -4,17 +4,17 @@
 #include <cstdlib>
 #include <cstring>
 
-pack::pack(int64_t sequences, int64_t ranks, int64_t chunk) : ranks_(ranks), boundaries_{0} {
+pack::pack(int64_t sequences, int64_t ranks, int64_t chunk, int64_t slots) : ranks_(ranks), boundaries_{0} {
     for (int64_t i = 0; i < sequences; i++) {
         const int64_t length = chunk + (i % 3 - 1) * (chunk / 4);
         boundaries_.push_back(boundaries_.back() + 2 * ranks * length);
+        boundaries_.insert(boundaries_.end(), static_cast<size_t>(slots), boundaries_.back());
     }
 }
 
 cpr_route_request pack::request(cpr_layout source, cpr_layout target) const {
     cpr_route_request request = {};
-    request.cu_seqlens =
-        cpr_cu_seqlens_int64(boundaries_.data(), static_cast<int64_t>(boundaries_.size()));
+    request.cu_seqlens = cpr_cu_seqlens_int64(boundaries_.data(), static_cast<int64_t>(boundaries_.size()));
     request.rows = tokens();
     request.geometry = {ranks_, ranks_ / 2};
     request.source = source;

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-/* `sequences` sequences of 2P times 3/4 of `chunk` tokens, of `chunk`, of 5/4 of it, in turn. */
+/* `sequences` sequences of 2P times 3/4 of `chunk` tokens, of `chunk`, of 5/4 of it, in turn, and empty slots behind each. */
 class pack {
   public:
-    pack(int64_t sequences, int64_t ranks, int64_t chunk);
+    pack(int64_t sequences, int64_t ranks, int64_t chunk, int64_t slots = 0);
     /* For rank P/2. */
     cpr_route_request request(cpr_layout source = CPR_ZIGZAG, cpr_layout target = CPR_CONTIGUOUS) const;
     int64_t tokens() const {

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the benchmarks and reads the figures: what `make bench` does.
 
-    bench/run.py [FILTER]    FILTER: a regular expression for the names of benchmarks
+    bench/run.py [FILTER]    FILTER: a regular expression for the names of benchmarks; -REGEX: all others
 
 One line a benchmark: the time of a round, its items (runs, rows, entries) and what one of them takes, and the floor of the same run,
 which is memcpy of the bytes written or memcmp of the bytes read, and what part of the floor's rate was reached. Then how
 times grow: the exponent of a power of S, P and T, fitted to the series made for it. Times are processor time, medians of several repetitions.
-Everything goes to build/bench/benchmarks.json too. Exit code 2: the program is missing, 1: it failed.
+Everything goes to build/bench/benchmarks.json too, when all has been measured. Exit code 2: wrong use, or the program is missing, 1: it
+failed, or was interrupted.
 """
 import json
 import math
@@ -15,11 +16,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "build", "bench", "benchmarks")
 RESULT = os.path.join(ROOT, "build", "bench", "benchmarks.json")
 REPETITIONS, SECONDS = 5, 0.02
+PROGRESS_EVERY = 10
 FLOORS = ("memcpy", "memcmp")
 
 # Series, what grows in it, what is expected of the exponent, and why.
@@ -35,19 +39,49 @@ GROWTH = [
 FITTED_FROM_NS = {"1": 300, "0": 0}
 
 
-def run(pattern):
+def end(code, what):
+    print(f"bench/run.py: {what}", file=sys.stderr)
+    sys.exit(code)
+
+
+def count_of(pattern):
+    """How many benchmarks there are to run."""
     if not os.path.exists(PROGRAM):
-        print("bench/run.py: build/bench/benchmarks is missing: run make bench", file=sys.stderr)
-        sys.exit(2)
-    done = subprocess.run([PROGRAM, f"--benchmark_filter={pattern}", f"--benchmark_repetitions={REPETITIONS}",
-                           f"--benchmark_min_time={SECONDS}", "--benchmark_report_aggregates_only=true",
-                           f"--benchmark_out={RESULT}", "--benchmark_out_format=json"],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if done.returncode or not os.path.exists(RESULT):
-        print(done.stderr, file=sys.stderr)
-        sys.exit(1)
-    with open(RESULT) as file:
-        return json.load(file)
+        end(2, "build/bench/benchmarks is missing: run make bench")
+    listed = subprocess.run([PROGRAM, "--benchmark_list_tests=true", f"--benchmark_filter={pattern}"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    if not listed.stdout:
+        reason = listed.stderr.strip().splitlines()[0] if listed.stderr.strip() else "no benchmark is left"
+        end(2, f"FILTER={pattern}: {reason}. `build/bench/benchmarks --benchmark_list_tests=true` lists the names")
+    return len(listed.stdout.splitlines())
+
+
+def watch(lines, total):
+    """Tells how far it is."""
+    begun = told = time.monotonic()
+    done = 0
+    for line in lines:
+        done += "_median" in line
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            print(f"{told - begun:6.0f} s  {done} of {total} benchmarks", file=sys.stderr, flush=True)
+
+
+def run(pattern):
+    """What Google Benchmark writes."""
+    total = count_of(pattern)
+    with tempfile.TemporaryDirectory() as folder:
+        out, errors = os.path.join(folder, "out.json"), os.path.join(folder, "errors")
+        with open(errors, "w") as file, subprocess.Popen(
+                [PROGRAM, f"--benchmark_filter={pattern}", f"--benchmark_repetitions={REPETITIONS}", f"--benchmark_min_time={SECONDS}",
+                 "--benchmark_report_aggregates_only=true", f"--benchmark_out={out}", "--benchmark_out_format=json"],
+                stdout=subprocess.PIPE, stderr=file, text=True) as process:
+            watch(process.stdout, total)
+        if process.returncode:
+            with open(errors) as file:
+                end(1, f"exit code {process.returncode} of build/bench/benchmarks\n{file.read()}")
+        with open(out) as file:
+            return json.load(file)
 
 
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -76,13 +110,14 @@ def lines(times):
 
 
 def print_table(table):
-    print(f"# {'benchmark':<42} {'round':>12} {'items':>9} {'ns/item':>8} {'GB/s':>6}  {'floor':<18} reached")
+    width = max([len(one["name"]) for one in table], default=0)
+    print(f"# {'benchmark':<{width}} {'round':>12} {'items':>9} {'ns/item':>8} {'GB/s':>6}  {'floor':<18} reached")
     for one in table:
         each = f"{one['ns_per_item']:8.2f}" if one["items"] else " " * 8
         rate = f"{one['bytes'] / one['ns']:6.1f}" if one["floor"] else " " * 6
         floor = f"{one['floor']} {one['floor_ns']:,.0f} ns" if one["floor"] else ""
         reached = f"{one['of_floor']:7.0%}" if one["floor"] else ""
-        print(f"  {one['name']:<42} {one['ns']:>9,.0f} ns {one['items']:>9,.0f} {each} {rate}  {floor:<18} {reached}".rstrip())
+        print(f"  {one['name']:<{width}} {one['ns']:>9,.0f} ns {one['items']:>9,.0f} {each} {rate}  {floor:<18} {reached}".rstrip())
 
 
 def parameter(name, letter):
@@ -116,10 +151,15 @@ def growth(times):
 
 
 def main():
-    if len(sys.argv) > 2 or sys.argv[1:] in (["-h"], ["--help"]):
+    if sys.argv[1:] in (["-h"], ["--help"]):
         print(__doc__)
-        sys.exit(0 if len(sys.argv) == 2 else 2)
-    result = run(sys.argv[1] if len(sys.argv) == 2 else ".")
+        sys.exit(0)
+    if len(sys.argv) > 2 or sys.argv[1:2] and sys.argv[1].startswith("--"):
+        end(2, "the one argument is a regular expression for the names of benchmarks")
+    try:
+        result = run(sys.argv[1] if sys.argv[1:] else ".")
+    except KeyboardInterrupt:
+        end(1, f"interrupted: {os.path.relpath(RESULT)} is as it was")
     times = medians(result)
     table, fits = list(lines(times)), list(growth(times))
     print_table(table)

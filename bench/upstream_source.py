@@ -59,9 +59,12 @@ def commit_of(folder):
 def checkout(source, commit=None):
     """A checkout as it is; or, for as long as it is needed, what extract() writes of a commit of a clone."""
     source = os.path.abspath(source)
+    wanted = "SOURCE= names a checkout of Megatron-LM, or a clone and COMMIT= its commit"
     if not os.path.isdir(source):
-        raise Missing(f"{source} is no folder: SOURCE= names a checkout of Megatron-LM, or a clone and COMMIT= its commit")
+        raise Missing(f"{source} is no folder: {wanted}")
     if not commit:
+        if not os.path.isdir(os.path.join(source, "megatron")):
+            raise Missing(f"{source} has no folder megatron: {wanted}")
         yield source
         return
     with tempfile.TemporaryDirectory() as folder:

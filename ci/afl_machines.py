@@ -98,7 +98,7 @@ def run():
     tree.chosen_laws(law)
     if not os.path.isdir(share):
         raise tree.WrongUse(f"{share} is no folder: mount the shared one")
-    tree.positive_number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
+    tree.number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
     build(law)
     out = os.path.join(os.path.abspath(share), law)
     os.makedirs(out, exist_ok=True)

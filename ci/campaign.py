@@ -307,7 +307,7 @@ def report_canary(seconds, engine):
 
 def settings():
     """FUZZ_SECONDS, LAW and JOBS from the environment."""
-    seconds = tree.positive_number("FUZZ_SECONDS", os.environ.get("FUZZ_SECONDS") or "60", float)
+    seconds = tree.number("FUZZ_SECONDS", os.environ.get("FUZZ_SECONDS") or "60", float)
     laws = tree.chosen_laws(os.environ.get("LAW"))
     return seconds, laws, tree.jobs()
 

@@ -252,7 +252,8 @@ def afl_built():
 
 
 def scripts_tested():
-    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_compare_torch", "test_instructions", "test_proof"]
+    tests = ["test_campaign", "test_continuous", "test_install_deps", "test_gpu", "test_bench", "test_compare_torch", "test_instructions",
+             "test_proof"]
     output = suite.command([sys.executable, "-m", "unittest", *tests], cwd=tree.path("ci"))
     return re.search(r"^Ran .*", output, re.MULTILINE).group()
 

@@ -113,13 +113,8 @@ CONTROL = Control()
 
 def all_patches(choice=None):
     patches = [Patch(path) for path in sorted(glob.glob(os.path.join(PATCHES, "*.patch")))]
-    if not choice:
-        return patches
     known = {patch.name: patch for patch in patches}
-    for name in choice.split(","):
-        if name not in known:
-            raise tree.WrongUse(f"BUGS={choice}: there is no planted/engine/{name}.patch")
-    return [known[name] for name in choice.split(",")]
+    return [known[name] for name in tree.chosen("BUGS", choice, known, lambda name: f"there is no planted/engine/{name}.patch")]
 
 
 def copy_of(patch, folder):
@@ -573,7 +568,7 @@ def run():
         raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
     patches = all_patches(os.environ.get("BUGS"))
     seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
-    shrinks = mutants.whole_number("SHRINK", 5)
+    shrinks = mutants.whole_number("SHRINK", 5, least=0)
     fuzz_afl.adopt_orphans()
     state = State()
     begun = time.monotonic()

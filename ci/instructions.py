@@ -28,6 +28,10 @@ PROGRAM = os.path.join(tree.BUILD, "release", "counted_builds")
 SAME, OTHER = 0.03, 2
 
 
+class NoProgram(suite.Failed):
+    """There is nothing to count: a failed test, and a wrong use of the command."""
+
+
 class Names:
     """Callgrind's: (number) stands for a name that was given with it once."""
 
@@ -62,17 +66,23 @@ def own_cost(lines, program):
 def count(program=PROGRAM):
     """(toolchain, {build: (instructions, units of work)})"""
     if not os.path.exists(program):
-        raise suite.Failed(f"{tree.relative(program)} is missing: make instructions builds it")
+        raise NoProgram(f"{os.path.relpath(program)} is missing: make instructions builds it")
+    if os.path.isdir(program) or not os.access(program, os.X_OK):
+        raise NoProgram(f"{os.path.relpath(program)} is no program")
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "counts")
         output = suite.command(["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=counted",
-                                "--dump-after=counted", f"--callgrind-out-file={out}", program])
-        toolchain, *builds = output.splitlines()
+                                "--dump-after=counted", f"--callgrind-out-file={out}", os.path.abspath(program)])
+        toolchain, *builds = output.splitlines() or [""]
         counts = {}
         for number, line in enumerate(builds, 1):
-            name, units = line.split()
+            found = re.fullmatch(r"([\w-]+) (\d+)", line)
+            if not found or not os.path.exists(f"{out}.{number}"):
+                break
             with open(f"{out}.{number}") as dump:
-                counts[name] = (own_cost(dump, os.path.basename(program)), int(units))
+                counts[found.group(1)] = (own_cost(dump, os.path.basename(program)), int(found.group(2)))
+    if not counts or len(counts) < len(builds):
+        raise NoProgram(f"{os.path.relpath(program)} is not what make instructions builds as counted_builds")
     return toolchain, counts
 
 
@@ -145,6 +155,8 @@ def run():
             print(f"# written to {tree.relative(RECORD)}")
         else:
             print("# " + judge(toolchain, counts, recorded()))
+    except NoProgram as nothing:
+        raise tree.WrongUse(nothing)
     except suite.Failed as failed:
         print(failed, file=sys.stderr)
         return tree.EXIT_FINDINGS

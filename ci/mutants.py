@@ -472,27 +472,15 @@ class Tally:
 
 
 def chosen_files(choice):
-    known = swap.files()
-    wanted = choice.split(",") if choice else known
-    for name in wanted:
-        if name not in known:
-            raise tree.WrongUse(f"FILES={choice}: there is no engine/{name}")
-    return wanted
+    return tree.chosen("FILES", choice, swap.files(), lambda name: f"there is no engine/{name}")
 
 
 def chosen_rules(choice):
-    rules = (choice or "own").split(",")
-    for rule in rules:
-        if rule not in mutate.RULES:
-            raise tree.WrongUse(f"RULES={choice}: the rules are {' '.join(mutate.RULES)}")
-    return rules
+    return tree.chosen("RULES", choice or "own", mutate.RULES, lambda _: f"the rules are {' '.join(mutate.RULES)}")
 
 
 def chosen_stages(choice):
-    stages = choice.split(",") if choice else STAGES
-    for stage in stages:
-        if stage not in STAGES:
-            raise tree.WrongUse(f"STAGES={choice}: the stages are {' '.join(STAGES)}")
+    stages = tree.chosen("STAGES", choice, STAGES, lambda _: f"the stages are {' '.join(STAGES)}")
     return [stage for stage in STAGES if stage in stages]
 
 
@@ -553,21 +541,21 @@ def try_all(mutants, state, equivalents, laboratory, jobs):
     return not stopped.is_set()
 
 
-def whole_number(name, otherwise):
+def whole_number(name, otherwise, least=1):
     text = os.environ.get(name)
-    if text == "0" and otherwise is not None:
-        return 0
-    return tree.positive_number(name, text) if text else otherwise
+    return tree.number(name, text, least=least) if text else otherwise
 
 
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: MUTANTS=, SEED=, FILES=, JOBS=, FUZZ_SECONDS=, STAGES= and RULES= are read from the environment")
-    count, seed, fuzz_seconds = whole_number("MUTANTS", None), whole_number("SEED", 1), whole_number("FUZZ_SECONDS", 60)
+    count, seed, fuzz_seconds = whole_number("MUTANTS", None), whole_number("SEED", 1, least=0), whole_number("FUZZ_SECONDS", 60, least=0)
     rules = chosen_rules(os.environ.get("RULES"))
     every = all_mutants(chosen_files(os.environ.get("FILES")), rules)
     chosen = drawn(every, count, seed)
     stages = chosen_stages(os.environ.get("STAGES"))
+    if stages == ["fuzzing"] and not fuzz_seconds:
+        raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
     equivalents, state = Equivalents(), State(stages, fuzz_seconds)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()

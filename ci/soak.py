@@ -28,7 +28,7 @@ TURN_MINUTES = 15
 
 
 def settings():
-    minutes = tree.positive_number("SOAK_MINUTES", os.environ.get("SOAK_MINUTES") or "60", float)
+    minutes = tree.number("SOAK_MINUTES", os.environ.get("SOAK_MINUTES") or "60", float)
     return minutes, tree.chosen_laws(os.environ.get("LAW")), tree.jobs()
 
 

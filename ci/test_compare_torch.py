@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -225,6 +226,8 @@ class Comparison(unittest.TestCase):
         self.assert_missing("lacks megatron/core/tensor_parallel/mappings.py")
         os.remove(os.path.join(self.source, PACKAGE, "routes.py"))
         self.assert_missing("has no file that makes routes: SOURCE= .* COMMIT=")
+        shutil.rmtree(os.path.join(self.source, "megatron"))
+        self.assert_missing("has no folder megatron: SOURCE=")
         self.source += "/nowhere"
         self.assert_missing("nowhere is no folder")
         with mock.patch.object(compare_torch, "answer_of_program", side_effect=upstream_source.Missing("program is missing: make gpu builds it")):

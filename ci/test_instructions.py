@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ci/instructions.py makes of callgrind's dumps and of counts that are not as recorded."""
 
+import os
+import shutil
 import unittest
 
 import instructions
@@ -62,6 +64,17 @@ class InstructionsTest(unittest.TestCase):
             instructions.judge(GCC, {"small": (1000, 1), "new": (5, 1)}, RECORDS)
         with self.assertRaisesRegex(suite.Failed, "new: 5, not recorded"):
             instructions.judge("gcc 15", {"new": (5, 1)}, RECORDS)
+
+    def test_what_cannot_be_counted_is_told(self):
+        for program, told in (("nothing", "nothing is missing: make instructions"), (__file__, "test_instructions.py is no program"),
+                              (os.path.dirname(__file__), "is no program")):
+            with self.assertRaisesRegex(instructions.NoProgram, told):
+                instructions.count(program)
+
+    @unittest.skipUnless(shutil.which("valgrind"), "valgrind is missing")
+    def test_another_program_is_not_counted(self):
+        with self.assertRaisesRegex(instructions.NoProgram, "true is not what make instructions builds"):
+            instructions.count(shutil.which("true"))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 """Tests of what mutants and planted faults are measured with."""
 
 import math
+import os
 import unittest
+from unittest import mock
 
+import mutants
 import mutate
 import detection
+import tree
 
 FUNCTION = """
 /* a < b is no code */
@@ -54,6 +58,33 @@ class Mutants(unittest.TestCase):
         moved = [mutant["id"] for mutant in mutate.mutants_of("f.c", "int other(void);\n" + FUNCTION, ["own"])]
         self.assertEqual(ids, moved)
         self.assertEqual(len(ids), len(set(ids)))
+
+
+class Choices(unittest.TestCase):
+    def test_names_count_once_and_unknown_ones_are_refused(self):
+        self.assertEqual(mutants.chosen_files("route.c, runs.c,route.c"), ["route.c", "runs.c"])
+        self.assertEqual(mutants.chosen_stages("props,replay"), ["replay", "props"])
+        self.assertEqual(mutants.chosen_rules(None), ["own"])
+        bug = detection.all_patches()[0].name
+        self.assertEqual([patch.name for patch in detection.all_patches(f"{bug},{bug}")], [bug])
+        for choose, choice, told in ((mutants.chosen_files, "route.c,", "FILES=route.c,: there is no engine/"),
+                                     (mutants.chosen_rules, "x", "RULES=x: the rules are own"),
+                                     (mutants.chosen_stages, ",", "STAGES=,: the stages are replay"),
+                                     (detection.all_patches, "x", "BUGS=x: there is no planted/engine/x.patch"),
+                                     (tree.chosen_laws, "x", "LAW=x: 'x' is no law")):
+            with self.assertRaisesRegex(tree.WrongUse, told):
+                choose(choice)
+
+    def test_numbers(self):
+        with mock.patch.dict(os.environ, {"SEED": "0", "SEEDS": "0", "MUTANTS": ""}):
+            self.assertEqual(mutants.whole_number("SEED", 1, least=0), 0)
+            self.assertIsNone(mutants.whole_number("MUTANTS", None))
+            with self.assertRaisesRegex(tree.WrongUse, "SEEDS=0 is not a whole number from 1 to 999999999"):
+                mutants.whole_number("SEEDS", 10)
+        self.assertEqual((tree.number("N", "999999999"), tree.number("N", "0.5", float)), (999999999, 0.5))
+        for text, kind in (("-1", int), ("1.5", int), ("x", int), ("1000000000", int), ("0", float), ("nan", float), ("inf", float)):
+            with self.assertRaisesRegex(tree.WrongUse, f"N={text} is not a "):
+                tree.number("N", text, kind)
 
 
 class Times(unittest.TestCase):

@@ -18,6 +18,7 @@ CORPUS_CASES = os.path.join(ROOT, "corpus", "cases")
 CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
+NUMBERS_END = 10**9
 
 def path(*parts):
     return os.path.join(ROOT, *parts)
@@ -59,30 +60,37 @@ def laws():
         return re.findall(r"^LAW\((\w+),", file.read(), re.MULTILINE)
 
 
-def chosen_laws(choice):
-    """All laws, or the ones of LAW=a,b."""
-    known = laws()
+def chosen(variable, choice, known, unknown):
+    """All that are known, or the ones of VARIABLE=a,b, each once; unknown(name) says what is wrong with another."""
     if not choice:
-        return known
+        return list(known)
     wanted = [name.strip() for name in choice.split(",")]
     for name in wanted:
         if name not in known:
-            raise WrongUse(f"LAW={choice}: '{name}' is no law. The laws: {' '.join(known)}")
+            raise WrongUse(f"{variable}={choice}: {unknown(name)}")
     return list(dict.fromkeys(wanted))
 
 
-def positive_number(name, text, kind=int):
+def chosen_laws(choice):
+    known = laws()
+    return chosen("LAW", choice, known, lambda name: f"'{name}' is no law. The laws: {' '.join(known)}")
+
+
+def number(name, text, kind=int, least=1):
+    """A whole number from `least` on, or any above 0; below what the programs that get it can count to."""
     try:
         value = kind(text)
     except ValueError:
-        value = 0
-    if not 0 < value < 10**9:
-        raise WrongUse(f"{name}={text} is not a positive {'whole ' if kind is int else ''}number")
+        value = -1
+    enough = value >= least if kind is int else value > 0
+    if not enough or not value < NUMBERS_END:
+        bounds = f"whole number from {least} to {NUMBERS_END - 1}" if kind is int else f"number above 0 and below {NUMBERS_END}"
+        raise WrongUse(f"{name}={text} is not a {bounds}")
     return value
 
 
 def jobs():
-    return positive_number("JOBS", os.environ.get("JOBS") or str(len(os.sched_getaffinity(0))))
+    return number("JOBS", os.environ.get("JOBS") or str(len(os.sched_getaffinity(0))))
 
 
 def first_failure(output):

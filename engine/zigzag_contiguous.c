@@ -37,13 +37,29 @@ static int64_t entry_beyond(const cpr_cu_seqlens *cu_seqlens, int64_t token) {
     return beyond;
 }
 
-/* Where the sequence ends that begins at a token. Empty slots are searched over: every peer comes by them. */
+enum { SLOTS_WALKED = 64 };
+
+/* On to the end of the sequence that begins at a token, from an empty slot on. A few slots are walked over, and many searched over,
+ * because every peer comes by them: a search is dear, but not beside the entries that were walked before it. */
+static uintptr_t beyond_slots(const cpr_cu_seqlens *cu_seqlens, uintptr_t next, int64_t begin) {
+    cpr_entries ends = cpr_entries_from(cu_seqlens, 0);
+    ends.next = next;
+    for (int slot = 0; slot < SLOTS_WALKED; slot++) {
+        next = ends.next;
+        if (cpr_entries_read(&ends) > begin) {
+            return next;
+        }
+    }
+    return cpr_entries_from(cu_seqlens, entry_beyond(cu_seqlens, begin)).next;
+}
+
+/* Where the sequence ends that begins at a token. */
 static inline int64_t next_end(const cpr_cu_seqlens *cu_seqlens, cpr_entries *ends, int64_t begin) {
     const int64_t end = cpr_entries_read(ends);
     if (end > begin) {
         return end;
     }
-    *ends = cpr_entries_from(cu_seqlens, entry_beyond(cu_seqlens, begin));
+    ends->next = beyond_slots(cu_seqlens, ends->next, begin);
     return cpr_entries_read(ends);
 }
 

@@ -265,6 +265,27 @@ static void stride_zero_repeats_entry_zero(void **state) {
     }
 }
 
+/* Long gaps between sequences are not walked through: with and without them, and as long as the longest that is. */
+static void empty_slots_change_nothing_however_many(void **state) {
+    (void)state;
+    enum { GAP_MAX = 140 };
+    static const int64_t plain[] = {0, 6, 24, 36};
+    int64_t gapped[4 * (1 + GAP_MAX)];
+    for (int64_t gap = 0; gap <= GAP_MAX; gap++) {
+        for (int64_t i = 0; i < 4 * (1 + gap); i++)
+            gapped[i] = plain[i / (1 + gap)];
+        for (int64_t rank = 0; rank < 3; rank++)
+            for (int source = CPR_ZIGZAG; source <= CPR_CONTIGUOUS; source++) {
+                const cpr_layout from = (cpr_layout)source, to = (cpr_layout)(CPR_CONTIGUOUS - source);
+                cpr_route *wanted = route_of(plain, 4, (cpr_geometry){3, rank}, from, to);
+                cpr_route *route = route_of(gapped, 4 * (1 + gap), (cpr_geometry){3, rank}, from, to);
+                assert_true(cpr_route_equal(route, wanted));
+                cpr_route_free(route);
+                cpr_route_free(wanted);
+            }
+    }
+}
+
 /* No token is looked at: 2^40 tokens in three sequences are as many runs as 64 tokens. */
 static void size_does_not_matter_to_runs(void **state) {
     (void)state;
@@ -433,6 +454,7 @@ int main(void) {
         cmocka_unit_test(routes_worked_out_by_hand),
         cmocka_unit_test(boundaries_may_be_narrow_strided_reversed_and_unaligned),
         cmocka_unit_test(stride_zero_repeats_entry_zero),
+        cmocka_unit_test(empty_slots_change_nothing_however_many),
         cmocka_unit_test(size_does_not_matter_to_runs),
         cmocka_unit_test(the_largest_group_has_routes),
         cmocka_unit_test(the_longest_stream_has_a_route),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INSERTIONS_MAX = 5 };
+enum { INSERTIONS_MAX = 5, GAP_MAX = 200 };
 
 /* An empty sequence after entry `at`: its copy. The error's index moves with the entry or the sequence that
  * it names. */
@@ -18,13 +18,16 @@ static void insert_empty(route_case *c, int64_t at, cpr_error *error) {
         error->index += at <= error->index;
 }
 
-/* One at each end, then anywhere. */
+/* One at each end, the others anywhere; the first of them at times again and again, for builders that do not walk through long gaps. */
 static void insert_empties(route_case *c, cpr_error *error) {
+    const uint64_t gap = salt_below(c->salt, 6, 4) == 0 ? salt_below(c->salt, 7, GAP_MAX) : 0;
     const unsigned insertions = 1 + (unsigned)salt_below(c->salt, 0, INSERTIONS_MAX);
     for (unsigned i = 0; i < insertions; i++) {
         const int64_t anywhere = (int64_t)salt_below(c->salt, 1 + i, (uint64_t)c->entries);
         const int64_t at = i == 1 ? 0 : i == 2 ? c->entries - 1 : anywhere;
         insert_empty(c, at, error);
+        for (uint64_t more = 0; i == 0 && more < gap; more++)
+            insert_empty(c, at, error);
     }
 }
 
@@ -58,7 +61,7 @@ static bool listable(const route_case *c) {
 }
 
 void judge_empty_slots(const route_case *c, const engine_under_test *engine, verdict *v) {
-    if (c->entries == 0 || c->entries + INSERTIONS_MAX > CASE_MAX_ENTRIES) {
+    if (c->entries == 0 || c->entries + INSERTIONS_MAX + GAP_MAX > CASE_MAX_ENTRIES) {
         law_skip(v, "no entry to repeat, or no room to");
         return;
     }

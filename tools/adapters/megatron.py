@@ -148,7 +148,7 @@ def import_routes(source):
     """[module] with the code for routes; a package comes with all of its files."""
     files = landmarks(source)
     if not files:
-        raise Unavailable(f"{source}: no file defines {LANDMARK.pattern[6:-2]}")
+        raise Unavailable(f"{source}: no file defines {LANDMARK.pattern[6:-3]}")
     real = {}
     for file in files:
         folder = os.path.dirname(file)
@@ -156,7 +156,10 @@ def import_routes(source):
         beside = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".py")] if is_package else [file]
         real.update((module_name(source, one), one) for one in beside)
     sys.meta_path.insert(0, Finder(next(iter(real)).split(".")[0], real))
-    return [importlib.import_module(module_name(source, file)) for file in files]
+    try:
+        return [importlib.import_module(module_name(source, file)) for file in files]
+    except ImportError as failure:
+        raise Unavailable(f"{source}: {failure}") from failure
 
 
 # --------------------------------------------------------------------------------------------------------------

@@ -158,6 +158,8 @@ class Imports(unittest.TestCase):
     def test_nothing_to_adapt(self):
         with Checkout({"megatron/core/other.py": "x = 1\n"}) as source:
             self.assertRaises(megatron.Unavailable, megatron.import_routes, source)
+        with Checkout({"megatron/core/layout.py": "import no_such_thing\n" + RECORD}) as source:
+            self.assertRaisesRegex(megatron.Unavailable, "no_such_thing", megatron.import_routes, source)
         with Checkout({"megatron/core/layout.py": "def get_thd_context_parallel_rank_indices(cu):\n    pass\n"}) as source:
             self.assertRaises(megatron.Unavailable, megatron.form_of, TORCH, megatron.import_routes(source))
 

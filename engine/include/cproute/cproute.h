@@ -303,7 +303,7 @@ typedef struct cpr_run_list {
 
 /*
  * The route of rank geometry.cp_rank. Read only; made by the builders, or by hand to have a foreign route
- * validated, compared or expanded.
+ * validated and compared, and, if cpr_route_validate takes it, expanded or used to move rows.
  */
 typedef struct cpr_route {
     cpr_layout source;
@@ -374,9 +374,9 @@ CPR_API bool cpr_route_validate(const cpr_route *route, const cpr_allocator *all
 
 /*
  * The local rows of a side in list order: for CPR_SEND the rows to send, grouped by destination; for CPR_RECV
- * the row that each arriving row is scattered to. `rows` holds `count` numbers of `dtype`, and count must be
- * the rows of that side (total_mismatch). dtype: CPR_INT64, or CPR_INT32 where every row fits (overflow).
- * An identity is written out too.
+ * the row that each arriving row is scattered to. `rows` is an array of `count` numbers of `dtype`, aligned as
+ * such, and count must be the rows of that side (total_mismatch). dtype: CPR_INT64, or CPR_INT32 where every
+ * row fits (overflow). An identity is written out too.
  */
 CPR_API cpr_status cpr_route_rows(const cpr_route *route, cpr_side side, cpr_dtype dtype, void *rows,
                                   int64_t count, cpr_error *error);
