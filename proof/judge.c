@@ -94,8 +94,11 @@ static int replay_folder(const char *folder) {
     replay r = {.subject = malloc(sizeof(route_case))};
     struct dirent **entries;
     const int files = r.subject ? scandir(folder, &entries, NULL, alphasort) : -1;
-    if (files < 0)
-        return wrong_use(strerror(errno));
+    if (files < 0) {
+        const int code = wrong_use(strerror(errno));
+        free(r.subject);
+        return code;
+    }
     for (int i = 0; i < files; i++) {
         char path[4096], mistake[4600];
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
@@ -115,7 +118,7 @@ static int replay_folder(const char *folder) {
 
 /* Room for a case of any family. */
 static void *new_subject(void) {
-    size_t size = 0;
+    size_t size = 1;
     for (size_t i = 0; i < law_count; i++)
         size = laws[i].family->size > size ? laws[i].family->size : size;
     return calloc(1, size);
@@ -258,13 +261,15 @@ static int size_of_file(const law *l, const char *path) {
     size_t length;
     void *subject = new_subject();
     choice_log *log = malloc(sizeof *log);
-    if (!subject || !log || !read_bytes(path, bytes, &length))
-        return wrong_use(strerror(errno));
-    draw_logged(l, bytes, length, subject, log);
-    print_bytes(log->bytes, log->length);
+    int code = EXIT_GOOD;
+    if (subject && log && read_bytes(path, bytes, &length)) {
+        draw_logged(l, bytes, length, subject, log);
+        print_bytes(log->bytes, log->length);
+    } else
+        code = wrong_use(strerror(errno));
     free(subject);
     free(log);
-    return EXIT_GOOD;
+    return code;
 }
 
 /*==============================================================================
