@@ -129,13 +129,16 @@ static void every_rank_enters_an_empty_exchange(void **state) {
     static const int64_t empty[] = {0, 0};
     cpr_route *routes[RANKS];
     cpr_shard sources[RANKS], targets[RANKS];
+    ledger book;
+    const cpr_allocator allocator = ledger_allocator(&book);
     for (int64_t r = 0; r < RANKS; r++) {
         routes[r] = route_of(empty, 2, (cpr_geometry){RANKS, r}, CPR_ZIGZAG, CPR_FLAT_ZIGZAG);
         sources[r] = targets[r] = (cpr_shard){NULL, 0, CPR_ZIGZAG};
     }
-    assert_int_equal(
-        cpr_exchange_host((const cpr_route *const *)routes, RANKS, ROW_BYTES, sources, targets, NULL, NULL),
-        CPR_OK);
+    assert_int_equal(cpr_exchange_host((const cpr_route *const *)routes, RANKS, ROW_BYTES, sources, targets,
+                                       &allocator, NULL),
+                     CPR_OK);
+    assert_int_equal(book.allocations, 0);
     for (int64_t r = 0; r < RANKS; r++) {
         assert_int_equal(targets[r].layout, CPR_FLAT_ZIGZAG);
         cpr_route_free(routes[r]);
@@ -209,6 +212,10 @@ static void splits_that_disagree(void **state) {
     exchange_begin(&x);
     x.routes[0].recv.count = 2; /* nothing from rank 1 */
     expect_refused(&x, ROW_BYTES, (cpr_error){CPR_SPLIT_MISMATCH, 1 * RANKS + 0, 3, 0});
+    exchange_begin(&x); /* both: the lower sender comes first */
+    x.recv[1][0].length = 2;
+    x.routes[0].recv.count = 2;
+    expect_refused(&x, ROW_BYTES, (cpr_error){CPR_SPLIT_MISMATCH, 0 * RANKS + 1, 3, 2});
 }
 
 /* Equal row counts, but the two ends of a message differ. */
@@ -246,6 +253,12 @@ static void shards_that_do_not_fit(void **state) {
     exchange_begin(&x);
     x.targets[1].rows = 9;
     expect_refused(&x, ROW_BYTES, (cpr_error){CPR_TOTAL_MISMATCH, 1, 9, 8});
+    exchange_begin(&x);
+    x.routes[0].send.rows = 7; /* a source is held against what is sent, a target against what is received */
+    expect_refused(&x, ROW_BYTES, (cpr_error){CPR_TOTAL_MISMATCH, 0, 8, 7});
+    exchange_begin(&x);
+    x.routes[1].recv.rows = 9;
+    expect_refused(&x, ROW_BYTES, (cpr_error){CPR_TOTAL_MISMATCH, 1, 8, 9});
     exchange_begin(&x);
     expect_refused(&x, SIZE_MAX / 8 + 1, (cpr_error){CPR_OVERFLOW, -1, 8, 7});
     exchange_begin(&x); /* the most that fits is memory's to refuse */

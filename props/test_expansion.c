@@ -36,6 +36,58 @@ static void rows_in_both_types(void **state) {
     cpr_route_free(route);
 }
 
+/* Against rows written one by one, with a number behind them that must stay. */
+static void expect_rows_of_runs(const cpr_route *route, cpr_side side) {
+    enum { MOST = 1200, BEHIND = -7 };
+    const cpr_run_list *list = side == CPR_SEND ? &route->send : &route->recv;
+    const int64_t count = list->rows;
+    int64_t wanted[MOST], wide[MOST + 1], at = 0;
+    int32_t narrow[MOST + 1];
+    assert_true(count <= MOST);
+    for (int64_t i = 0; i < list->count; i++) {
+        const cpr_run *run = &list->runs[i];
+        for (int64_t k = 0; k < run->length; k++)
+            wanted[at++] = (side == CPR_SEND ? run->source_row : run->target_row) + k;
+    }
+    wide[count] = narrow[count] = BEHIND;
+    assert_int_equal(cpr_route_rows(route, side, CPR_INT64, wide, count, NULL), CPR_OK);
+    assert_int_equal(cpr_route_rows(route, side, CPR_INT32, narrow, count, NULL), CPR_OK);
+    expect_numbers(wide, wanted, count);
+    for (int64_t i = 0; i < count; i++)
+        assert_int_equal(narrow[i], wanted[i]);
+    assert_int_equal(wide[count], BEHIND);
+    assert_int_equal(narrow[count], BEHIND);
+}
+
+/* How they are written depends on how long a run is and on how many rows are left. */
+static void rows_of_runs_of_every_length(void **state) {
+    (void)state;
+    enum { LONGEST = 40 };
+    for (int64_t length = 1; length <= LONGEST; length++) {
+        for (int64_t others = 0; others <= LONGEST; others++) {
+            const int64_t boundaries[] = {0, 4 * others, 4 * (others + length), 4 * (length + 2 * others)};
+            for (int64_t rank = 0; rank < 2; rank++) {
+                cpr_route *route = route_of(boundaries, 4, (cpr_geometry){2, rank},
+                                            CPR_PER_SEQUENCE_CONTIGUOUS, CPR_HEADS_THEN_TAILS);
+                expect_rows_of_runs(route, CPR_SEND);
+                expect_rows_of_runs(route, CPR_RECV);
+                cpr_route_free(route);
+            }
+        }
+    }
+}
+
+static void rows_of_long_runs_among_many(void **state) {
+    (void)state;
+    static const int64_t boundaries[] = {0, 4, 404, 440, 2400};
+    for (int64_t rank = 0; rank < 2; rank++) {
+        cpr_route *route = route_of(boundaries, 5, (cpr_geometry){2, rank}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+        expect_rows_of_runs(route, CPR_SEND);
+        expect_rows_of_runs(route, CPR_RECV);
+        cpr_route_free(route);
+    }
+}
+
 static void expect_rows_refused(const cpr_route *route, cpr_dtype dtype, int64_t count, cpr_error wanted) {
     int64_t rows[8] = {9, 9, 9, 9, 9, 9, 9, 9};
     cpr_error error = {CPR_OK, 7, 7, 7};
@@ -141,7 +193,7 @@ static void split_sizes_made_by_hand(void **state) {
  *============================================================================*/
 
 typedef struct page {
-    char text[4096];
+    char text[8192];
     size_t length;
     int64_t calls;
     int64_t stop_at; /* the call that answers false; -1: none */
@@ -204,6 +256,15 @@ static void an_empty_route_reads_as_text(void **state) {
     cpr_route_free(route);
 }
 
+/* Of a route that is none: what it sends and what it receives are told apart all the same. */
+static void each_side_has_rows_of_its_own(void **state) {
+    (void)state;
+    const cpr_route route = {.geometry = {1, 0}, .send = {.rows = 3, .identity = true}, .recv = {.rows = 5}};
+    expect_dump(&route, CPR_DUMP_JSON_RUNS,
+                "{\"rank\":0,\"status\":\"ok\",\"source_rows\":3,\"target_rows\":5,\"send_runs\":[],"
+                "\"recv_runs\":[],\"input_splits\":[0],\"output_splits\":[0]}\n");
+}
+
 static void an_error_reads_as_json(void **state) {
     (void)state;
     static const struct {
@@ -249,14 +310,29 @@ static void a_writer_can_stop_a_dump(void **state) {
     }
 }
 
-static void a_writer_can_stop_between_runs(void **state) {
-    (void)state;
+static cpr_route *route_of_many_runs(void) {
     enum { SEQUENCES = 64 };
     int64_t boundaries[SEQUENCES + 1];
     for (int64_t i = 0; i <= SEQUENCES; i++)
         boundaries[i] = 4 * i;
-    cpr_route *route =
-        route_of(boundaries, SEQUENCES + 1, (cpr_geometry){2, 0}, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS);
+    return route_of(boundaries, SEQUENCES + 1, (cpr_geometry){2, 0}, CPR_ZIGZAG, CPR_PER_SEQUENCE_CONTIGUOUS);
+}
+
+/* Not one call for each word. */
+static void a_writer_gets_much_at_once(void **state) {
+    (void)state;
+    cpr_route *route = route_of_many_runs();
+    for (int form = CPR_DUMP_JSON_ROWS; form <= CPR_DUMP_TEXT; form++) {
+        page p = {.stop_at = -1};
+        assert_true(cpr_route_dump(route, (cpr_dump_form)form, write_to_page, &p));
+        assert_true(p.calls <= (int64_t)p.length / 256 + 1);
+    }
+    cpr_route_free(route);
+}
+
+static void a_writer_can_stop_between_runs(void **state) {
+    (void)state;
+    cpr_route *route = route_of_many_runs();
     for (int form = CPR_DUMP_JSON_RUNS; form <= CPR_DUMP_TEXT; form++) {
         page p = {.stop_at = 1};
         assert_false(cpr_route_dump(route, (cpr_dump_form)form, write_to_page, &p));
@@ -268,6 +344,8 @@ static void a_writer_can_stop_between_runs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_in_both_types),
+        cmocka_unit_test(rows_of_runs_of_every_length),
+        cmocka_unit_test(rows_of_long_runs_among_many),
         cmocka_unit_test(rows_are_refused_with_details),
         cmocka_unit_test(the_largest_int32_is_a_row),
         cmocka_unit_test(no_rows_need_no_array),
@@ -275,8 +353,10 @@ int main(void) {
         cmocka_unit_test(split_sizes_made_by_hand),
         cmocka_unit_test(a_route_reads_as_text),
         cmocka_unit_test(an_empty_route_reads_as_text),
+        cmocka_unit_test(each_side_has_rows_of_its_own),
         cmocka_unit_test(an_error_reads_as_json),
         cmocka_unit_test(a_writer_can_stop_a_dump),
+        cmocka_unit_test(a_writer_gets_much_at_once),
         cmocka_unit_test(a_writer_can_stop_between_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,14 @@ static void exchange_by_hand(const delivery *d, size_t row_bytes, const uint8_t 
                            target + (size_t)r * rank_bytes);
 }
 
+/* Where rows have no bytes, there is nothing to point at. */
+static void exchange_nothing(const delivery *d) {
+    for (int64_t r = 0; r < d->ranks; r++) {
+        d->engine->pack(d->routes.routes[r], 0, NULL, NULL);
+        d->engine->scatter(d->routes.routes[r], 0, NULL, NULL);
+    }
+}
+
 static bool deliver_paint(const delivery *d, uint64_t salt, scratch *s, verdict *v) {
     const size_t row_bytes = paint_row_bytes(salt);
     const int64_t total = d->ranks * d->rows;
@@ -164,6 +172,7 @@ void judge_delivery(const route_case *c, const engine_under_test *engine, verdic
     if (!group_build(&d.routes, engine, &request, v))
         return;
     scratch s = {0};
+    exchange_nothing(&d);
     if (list_definition(&d, c, &s, v) && group_expand(&d.routes, engine, &s, &d.tables, v) &&
         deliver_numbers(&d, &s, v))
         deliver_paint(&d, c->salt, &s, v);

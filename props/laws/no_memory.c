@@ -149,19 +149,37 @@ static const cpr_route *own_route(const trial *t) {
     return t->routes->routes[t->request->geometry.cp_rank];
 }
 
-static attempt try_flat(const trial *t, const cpr_allocator *allocator, verdict *v) {
+static attempt try_flat_of(const trial *t, const cpr_route *encoded, const cpr_allocator *allocator,
+                           verdict *v) {
     scratch s = {0};
     int64_t count = 0;
     cpr_error error;
-    cpr_flat_size(own_route(t), &count, NULL);
+    cpr_flat_size(encoded, &count, NULL);
     int64_t *flat = scratch_int64(&s, count);
     cpr_route *route = NULL;
-    cpr_status status = flat ? t->engine->flat_encode(own_route(t), flat, count, &error) : CPR_OK;
+    cpr_status status = flat ? t->engine->flat_encode(encoded, flat, count, &error) : CPR_OK;
     if (flat && status == CPR_OK)
         status = t->engine->flat_route(flat, count, t->request, allocator, &route, &error);
-    cpr_route_free(route);
+    cpr_route_free(status == CPR_OK ? route : NULL);
     scratch_free(&s);
+    if (status == CPR_LAYOUT_MISMATCH && encoded != own_route(t))
+        return SUCCEEDED;
     return finished(status, &error, status == CPR_OK || !route, "flat_route", v);
+}
+
+static attempt try_flat(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    return try_flat_of(t, own_route(t), allocator, v);
+}
+
+/* The tensor of the other direction, which takes more to refuse, unless both are the same. */
+static attempt try_flat_reversed(const trial *t, const cpr_allocator *allocator, verdict *v) {
+    const cpr_route_request reverse = request_reversed(t->request);
+    cpr_route *opposite;
+    if (!engine_builds(t->engine, &reverse, &opposite, v))
+        return BROKE_THE_LAW;
+    const attempt result = try_flat_of(t, opposite, allocator, v);
+    cpr_route_free(opposite);
+    return result;
 }
 
 static attempt try_two_view(const trial *t, const cpr_allocator *allocator, verdict *v) {
@@ -235,6 +253,7 @@ static const struct {
     {"transport_check", try_transport_check},
     {"exchange_host", try_exchange},
     {"flat_route", try_flat},
+    {"flat_route of the other direction", try_flat_reversed},
     {"two_view", try_two_view},
     {"build_fused", try_fused},
     {"padded_plan", try_padded_plan},
