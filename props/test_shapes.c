@@ -97,7 +97,7 @@ static void what_upstream_does_not_check_is_refused(void **state) {
 
 static void the_rest_of_what_is_refused(void **state) {
     (void)state;
-    static const int64_t own_messages_differ[] = {2, 0, 2, 2, 0, 0, 2, 0, 1, 1};
+    static const int64_t own_messages_differ[] = {2, 0, 3, 3, 0, 0, 3, 0, 1, 2};
     static const int64_t identity_written[] = {1, 0, 2, 2, 2, 0, 2, 2, 0, 1};
     static const int64_t no_ranks[] = {0, 0, 0, 0, 0, 0};
     static const int64_t endless[] = {1, 0, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
@@ -108,7 +108,7 @@ static void the_rest_of_what_is_refused(void **state) {
         cpr_geometry geometry;
         cpr_error error;
     } faults[] = {
-        {own_messages_differ, 10, {2, 0}, {CPR_SPLIT_MISMATCH, 8, 1, 2}},
+        {own_messages_differ, 10, {2, 0}, {CPR_SPLIT_MISMATCH, 8, 1, 3}},
         {identity_written, 10, {1, 0}, {CPR_TOTAL_MISMATCH, 4, 2, 0}},
         {no_ranks, 6, {0, 0}, {CPR_BAD_CP_SIZE, -1, 0, 1}},
         {no_ranks, 6, {2, 2}, {CPR_BAD_RANK, -1, 2, 2}},
@@ -170,6 +170,7 @@ static void the_direction_of_a_flat_tensor_is_checked(void **state) {
     request = request_of(other_boundaries, 3, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
     assert_int_equal(cpr_flat_route(UPSTREAM_TENSOR, TENSOR_LENGTH, &request, NULL, &route, &error),
                      CPR_DIVERGENT_METADATA);
+    expect_error(&error, CPR_DIVERGENT_METADATA, 5, 8, 0); /* of those the rank receives an identity */
 
     request = request_of(other_boundaries, 0, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
     assert_int_equal(cpr_flat_route(UPSTREAM_TENSOR, TENSOR_LENGTH, &request, NULL, &route, &error),
@@ -278,6 +279,11 @@ static void fused_refusals(void **state) {
          CPR_HEADS_THEN_TAILS,
          {2, 0, NULL},
          {CPR_BAD_LAYOUT, 1, CPR_HEADS_THEN_TAILS, CPR_LAYOUT_COUNT}},
+        {{2, 0},
+         CPR_HEADS_THEN_TAILS,
+         CPR_LAYOUT_COUNT,
+         {2, 0, NULL},
+         {CPR_BAD_LAYOUT, 1, CPR_LAYOUT_COUNT, CPR_LAYOUT_COUNT}},
         {{2, 0}, CPR_ZIGZAG, CPR_CONTIGUOUS, {3, 0, NULL}, {CPR_NOT_DIVISIBLE_CP_TP, -1, 8, 3}},
         {{2, 0}, CPR_ZIGZAG, CPR_CONTIGUOUS, {-2, 0, NULL}, {CPR_NOT_DIVISIBLE_CP_TP, -1, 8, -2}},
         {{2, 0}, CPR_ZIGZAG, CPR_CONTIGUOUS, {2, 0, twice}, {CPR_BAD_RANK, 3, 1, 4}},

@@ -17,7 +17,7 @@ typedef struct encoding {
     const route_case *c;
     cpr_route_request request;
     const cpr_route *route;
-    tensor flat;
+    tensor flat, opposite; /* of the route and of the one back */
     scratch memory;
 } encoding;
 
@@ -82,18 +82,18 @@ static bool same_tensor(tensor a, tensor b) {
     return a.count == b.count && memcmp(a.entries, b.entries, (size_t)a.count * sizeof *a.entries) == 0;
 }
 
+static cpr_error other_direction(const encoding *e) {
+    return (cpr_error){CPR_LAYOUT_MISMATCH, -1, (int)e->request.target, (int)e->request.source};
+}
+
 static bool refuses_other_direction(encoding *e, verdict *v) {
     const cpr_route_request opposite = request_reversed(&e->request);
     cpr_route *route;
-    tensor flat;
     if (!engine_builds(e->engine, &opposite, &route, v))
         return false;
-    const bool good =
-        encode(e, route, &flat, v) &&
-        (same_tensor(flat, e->flat) ||
-         refused(e, flat,
-                 (cpr_error){CPR_LAYOUT_MISMATCH, -1, (int)e->request.target, (int)e->request.source},
-                 "the tensor of the other direction", v));
+    const bool good = encode(e, route, &e->opposite, v) &&
+                      (same_tensor(e->opposite, e->flat) ||
+                       refused(e, e->opposite, other_direction(e), "the tensor of the other direction", v));
     cpr_route_free(route);
     return good;
 }
@@ -112,25 +112,61 @@ static bool refuses_other_length(encoding *e, verdict *v) {
                    "a tensor with a tail", v);
 }
 
-/* One entry is another number: whatever it was, it is not the tensor of the request any more. */
-static bool refuses_damage(encoding *e, unsigned draw, verdict *v) {
-    const int64_t at = (int64_t)salt_below(e->c->salt, draw, (uint64_t)e->flat.count);
-    const int64_t values[] = {0, 1, -1, e->flat.entries[at] + 1, INT64_MAX, INT64_MIN};
-    const int64_t value = values[salt_below(e->c->salt, draw + 1, sizeof values / sizeof *values)];
-    if (value == e->flat.entries[at])
-        return true;
-    const tensor damaged = {scratch_int64(&e->memory, e->flat.count), e->flat.count};
-    if (!damaged.entries)
-        return subject_no_memory(v);
-    memcpy(damaged.entries, e->flat.entries, (size_t)damaged.count * sizeof(int64_t));
-    damaged.entries[at] = value;
+/* Where it is not the tensor of the request first. */
+static cpr_error first_difference(const encoding *e, tensor other) {
+    int64_t at = 0;
+    while (other.entries[at] == e->flat.entries[at])
+        at++;
+    return (cpr_error){CPR_DIVERGENT_METADATA, at, other.entries[at], e->flat.entries[at]};
+}
+
+/* Whatever it was, it is not the tensor of the request any more. */
+static bool refuses_damaged(encoding *e, tensor damaged, const char *what, verdict *v) {
     cpr_error wanted = flat_expected(damaged.entries, damaged.count, e->request.geometry);
     if (!flat_decodes_as(e->engine, damaged.entries, damaged.count, e->request.geometry, wanted, &e->memory,
                          v))
         return false;
     if (wanted.status == CPR_OK)
-        wanted = (cpr_error){CPR_DIVERGENT_METADATA, at, value, e->flat.entries[at]};
-    return refused(e, damaged, wanted, "a damaged tensor", v);
+        wanted = same_tensor(damaged, e->opposite) ? other_direction(e) : first_difference(e, damaged);
+    return refused(e, damaged, wanted, what, v);
+}
+
+static bool copy(encoding *e, tensor *made, verdict *v) {
+    *made = (tensor){scratch_int64(&e->memory, e->flat.count), e->flat.count};
+    if (!made->entries)
+        return subject_no_memory(v);
+    memcpy(made->entries, e->flat.entries, (size_t)made->count * sizeof(int64_t));
+    return true;
+}
+
+static bool refuses_another_number(encoding *e, unsigned draw, verdict *v) {
+    const int64_t at = (int64_t)salt_below(e->c->salt, draw, (uint64_t)e->flat.count);
+    const int64_t values[] = {0, 1, -1, e->flat.entries[at] + 1, INT64_MAX, INT64_MIN};
+    const int64_t value = values[salt_below(e->c->salt, draw + 1, sizeof values / sizeof *values)];
+    tensor damaged;
+    if (value == e->flat.entries[at])
+        return true;
+    if (!copy(e, &damaged, v))
+        return false;
+    damaged.entries[at] = value;
+    return refuses_damaged(e, damaged, "a damaged tensor", v);
+}
+
+/* Still each row once, so only the route itself tells. */
+static bool refuses_rows_swapped(encoding *e, unsigned draw, verdict *v) {
+    const int64_t first = 6 + 2 * e->route->geometry.cp_size, rows = e->flat.count - first;
+    tensor damaged;
+    if (rows < 2)
+        return true;
+    const int64_t one = first + (int64_t)salt_below(e->c->salt, draw, (uint64_t)rows);
+    const int64_t other = first + (int64_t)salt_below(e->c->salt, draw + 1, (uint64_t)rows);
+    if (e->flat.entries[one] == e->flat.entries[other])
+        return true;
+    if (!copy(e, &damaged, v))
+        return false;
+    damaged.entries[one] = e->flat.entries[other];
+    damaged.entries[other] = e->flat.entries[one];
+    return refuses_damaged(e, damaged, "a tensor with two rows swapped", v);
 }
 
 static void judge(encoding *e, verdict *v) {
@@ -141,8 +177,9 @@ static void judge(encoding *e, verdict *v) {
         !comes_back(e, v) || !refuses_other_direction(e, v) || !refuses_other_length(e, v))
         return;
     for (unsigned draw = 0; draw < 8; draw += 2)
-        if (!refuses_damage(e, draw, v))
+        if (!refuses_another_number(e, draw, v))
             return;
+    refuses_rows_swapped(e, 8, v);
 }
 
 void judge_flat_tensor(const route_case *c, const engine_under_test *engine, verdict *v) {
