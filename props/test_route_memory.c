@@ -50,6 +50,40 @@ static void routes_need_no_memory_but_their_own(void **state) {
     }
 }
 
+/* Lists that begin anew at the lowest peer, of 32 runs and of 40: the few are sorted in their place, the others by counting. */
+static void few_runs_need_no_spare(void **state) {
+    (void)state;
+    static const int64_t few[] = {0, 2, 3, 5, 7, 10, 12, 14, 15, 16, 19, 22, 23, 25, 26, 30, 34};
+    enum { FEW = LENGTH_OF(few), MORE = 41 };
+    int64_t boundaries[MORE];
+    for (int64_t i = 0; i < FEW; i++)
+        boundaries[i] = 1024 * few[i];
+    const cpr_route_request sorted =
+        request_of(boundaries, FEW, (cpr_geometry){512, 30}, CPR_CONTIGUOUS, CPR_PER_SEQUENCE_CONTIGUOUS);
+    expect_no_other_memory(&sorted);
+    for (int64_t i = 0; i < MORE; i++)
+        boundaries[i] = 2048 * i;
+    const cpr_route_request counted =
+        request_of(boundaries, MORE, (cpr_geometry){1024, 25}, CPR_CONTIGUOUS, CPR_PER_SEQUENCE_CONTIGUOUS);
+    expect_no_other_memory(&counted);
+}
+
+/* Tails that come last need more memory only where runs are joined, which is never so where the stream is cut into windows. */
+static void tails_that_join_nothing_need_no_other_memory(void **state) {
+    (void)state;
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, 8);
+    for (int64_t rank = 0; rank < 8; rank++) {
+        const cpr_geometry geometry = {8, rank};
+        const cpr_route_request forth =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
+        const cpr_route_request back =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS);
+        expect_no_other_memory(&forth);
+        expect_no_other_memory(&back);
+    }
+}
+
 /* Pairs that are listed in closed form: the one that is in use, and those that cut the same frames. */
 static void closed_forms_need_no_spare_in_large_groups(void **state) {
     (void)state;
@@ -135,6 +169,8 @@ static void runs_that_come_to_be_joined_leave_no_memory_behind(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(routes_need_no_memory_but_their_own),
+        cmocka_unit_test(few_runs_need_no_spare),
+        cmocka_unit_test(tails_that_join_nothing_need_no_other_memory),
         cmocka_unit_test(closed_forms_need_no_spare_in_large_groups),
         cmocka_unit_test(large_groups_are_sorted_with_a_spare_list),
         cmocka_unit_test(a_missing_spare_list_is_no_memory),
