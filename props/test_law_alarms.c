@@ -360,6 +360,28 @@ static cpr_status flat_decode_lenient(const int64_t *flat, int64_t count, cpr_ge
     return CPR_OK;
 }
 
+static cpr_status flat_route_mixing_up(const int64_t *flat, int64_t count, const cpr_route_request *request,
+                                       const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    const cpr_status status = cpr_flat_route(flat, count, request, allocator, route, error);
+    if (status == CPR_DIVERGENT_METADATA)
+        *error = (cpr_error){status, error->index, error->wanted, error->got};
+    return status;
+}
+
+/* Where memory runs out it takes the tensor for that of the other direction, if it is. */
+static cpr_status flat_route_guessing(const int64_t *flat, int64_t count, const cpr_route_request *request,
+                                      const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
+    cpr_route *made = NULL;
+    const cpr_status status = cpr_flat_route(flat, count, request, allocator, route, error);
+    if (status != CPR_NO_MEMORY)
+        return status;
+    cpr_error guessed;
+    if (cpr_flat_route(flat, count, request, NULL, &made, &guessed) == CPR_LAYOUT_MISMATCH)
+        *error = guessed;
+    cpr_route_free(made);
+    return error->status;
+}
+
 static cpr_status flat_route_unchecked(const int64_t *flat, int64_t count, const cpr_route_request *request,
                                        const cpr_allocator *allocator, cpr_route **route, cpr_error *error) {
     cpr_flat_view view;
@@ -664,6 +686,12 @@ static const planted alarms[] = {
     {.bug = "a flat tensor taken for any route",
      .rest.flat_route = flat_route_unchecked,
      .noticed_by = {"flat_tensor"}},
+    {.bug = "what a flat tensor says and what it should say mixed up",
+     .rest.flat_route = flat_route_mixing_up,
+     .noticed_by = {"flat_tensor"}},
+    {.bug = "a direction told without the memory to tell it",
+     .rest.flat_route = flat_route_guessing,
+     .noticed_by = {"no_memory"}},
     {.bug = "two views for one direction", .rest.two_view = two_view_one_way, .noticed_by = {"two_view"}},
     {.bug = "group order ignored", .rest.build_fused = build_fused_in_order, .noticed_by = {"fused"}},
     {.bug = "the first window for every TP rank",
