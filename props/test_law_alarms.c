@@ -307,6 +307,8 @@ static cpr_status exchange_tagging_early(const cpr_route *const *routes, int64_t
 static void scatter_gathering(const cpr_route *route, size_t row_bytes, const void *message, void *target) {
     const char *from = message;
     char *to = target;
+    if (row_bytes == 0) /* rows of nothing may be nowhere */
+        return;
     for (int64_t i = 0, row = 0; i < route->recv.count; i++)
         for (int64_t k = 0; k < route->recv.runs[i].length; k++, row++)
             memcpy(to + (size_t)row * row_bytes,
