@@ -79,6 +79,13 @@ static inline void expect_error(const cpr_error *error, cpr_status status, int64
     assert_int_equal(error->wanted, wanted);
 }
 
+/* Of a call: what it returned is what it wrote. */
+static inline void expect_outcome(cpr_status returned, const cpr_error *error, cpr_status status,
+                                  int64_t index, int64_t got, int64_t wanted) {
+    expect_error(error, status, index, got, wanted);
+    assert_string_equal(cpr_status_name(returned), cpr_status_name(error->status));
+}
+
 static inline void expect_numbers(const int64_t *got, const int64_t *wanted, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         assert_int_equal(got[i], wanted[i]);

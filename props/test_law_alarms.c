@@ -436,6 +436,24 @@ static cpr_status chunk_plan_backwards(int64_t rows, cpr_geometry geometry, cons
     return status;
 }
 
+static cpr_status padded_plan_naming_other_rows(const cpr_cu_seqlens *cu, int64_t rows, cpr_geometry geometry,
+                                                const cpr_allocator *allocator, cpr_padded_plan **plan,
+                                                cpr_error *error) {
+    const cpr_status status = cpr_padded_plan_build(cu, rows, geometry, allocator, plan, error);
+    if (status == CPR_OK && (*plan)->zigzag.count > 0)
+        (*plan)->zigzag.runs[0].source_row++;
+    return status;
+}
+
+static cpr_status padded_plan_never_identity(const cpr_cu_seqlens *cu, int64_t rows, cpr_geometry geometry,
+                                             const cpr_allocator *allocator, cpr_padded_plan **plan,
+                                             cpr_error *error) {
+    const cpr_status status = cpr_padded_plan_build(cu, rows, geometry, allocator, plan, error);
+    if (status == CPR_OK)
+        (*plan)->zigzag.identity = false;
+    return status;
+}
+
 static cpr_status padded_gather_anything(const cpr_padded_plan *plan, cpr_layout layout, int64_t *index,
                                          int64_t count, cpr_error *error) {
     const cpr_status status = cpr_padded_gather_index(plan, layout, index, count, error);
@@ -700,6 +718,12 @@ static const planted alarms[] = {
      .rest.build_fused = build_fused_first_window,
      .noticed_by = {"fused"}},
     {.bug = "chunks sent backwards", .rest.chunk_plan = chunk_plan_backwards, .noticed_by = {"chunks"}},
+    {.bug = "a plan that pads names other rows of the senders",
+     .rest.padded_plan = padded_plan_naming_other_rows,
+     .noticed_by = {"padded"}},
+    {.bug = "a plan that pads calls no list an identity",
+     .rest.padded_plan = padded_plan_never_identity,
+     .noticed_by = {"padded"}},
     {.bug = "any row gathered for padding",
      .rest.padded_gather_index = padded_gather_anything,
      .noticed_by = {"padded"}},

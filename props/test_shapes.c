@@ -89,9 +89,9 @@ static void what_upstream_does_not_check_is_refused(void **state) {
         cpr_error error;
         memcpy(flat, UPSTREAM_TENSOR, sizeof flat);
         flat[faults[i].entry] = faults[i].value;
-        cpr_flat_decode(flat, TENSOR_LENGTH, (cpr_geometry){4, 1}, NULL, &view, &error);
-        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
-                     faults[i].error.wanted);
+        expect_outcome(cpr_flat_decode(flat, TENSOR_LENGTH, (cpr_geometry){4, 1}, NULL, &view, &error),
+                       &error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
+                       faults[i].error.wanted);
     }
 }
 
@@ -119,9 +119,9 @@ static void the_rest_of_what_is_refused(void **state) {
     for (int64_t i = 0; i < LENGTH_OF(faults); i++) {
         cpr_flat_view view;
         cpr_error error;
-        cpr_flat_decode(faults[i].flat, faults[i].count, faults[i].geometry, NULL, &view, &error);
-        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
-                     faults[i].error.wanted);
+        expect_outcome(
+            cpr_flat_decode(faults[i].flat, faults[i].count, faults[i].geometry, NULL, &view, &error), &error,
+            faults[i].error.status, faults[i].error.index, faults[i].error.got, faults[i].error.wanted);
     }
 }
 
@@ -146,8 +146,8 @@ static void each_row_is_hit_once(void **state) {
     for (int64_t i = 1; i < ROWS; i++) {
         cpr_error error;
         flat[LISTS + i]++;
-        cpr_flat_decode(flat, LISTS + ROWS, (cpr_geometry){1, 0}, NULL, &view, &error);
-        expect_error(&error, CPR_BAD_ROW, LISTS + i, ROWS - i, ROWS);
+        expect_outcome(cpr_flat_decode(flat, LISTS + ROWS, (cpr_geometry){1, 0}, NULL, &view, &error), &error,
+                       CPR_BAD_ROW, LISTS + i, ROWS - i, ROWS);
         flat[LISTS + i]--;
     }
 }
@@ -164,8 +164,8 @@ static void the_direction_of_a_flat_tensor_is_checked(void **state) {
 
     request.source = CPR_CONTIGUOUS;
     request.target = CPR_ZIGZAG;
-    cpr_flat_route(UPSTREAM_TENSOR, TENSOR_LENGTH, &request, NULL, &route, &error);
-    expect_error(&error, CPR_LAYOUT_MISMATCH, -1, CPR_ZIGZAG, CPR_CONTIGUOUS);
+    expect_outcome(cpr_flat_route(UPSTREAM_TENSOR, TENSOR_LENGTH, &request, NULL, &route, &error), &error,
+                   CPR_LAYOUT_MISMATCH, -1, CPR_ZIGZAG, CPR_CONTIGUOUS);
 
     request = request_of(other_boundaries, 3, geometry, CPR_ZIGZAG, CPR_CONTIGUOUS);
     assert_int_equal(cpr_flat_route(UPSTREAM_TENSOR, TENSOR_LENGTH, &request, NULL, &route, &error),
@@ -210,11 +210,11 @@ static void two_views_are_of_two_layouts(void **state) {
     cpr_route *route = route_of(boundaries, 2, (cpr_geometry){2, 0}, CPR_ZIGZAG, CPR_FLAT_ZIGZAG);
     cpr_two_view *view = NULL;
     cpr_error error;
-    cpr_two_view_make(route, NULL, &view, &error);
-    expect_error(&error, CPR_BAD_LAYOUT, 1, CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
+    expect_outcome(cpr_two_view_make(route, NULL, &view, &error), &error, CPR_BAD_LAYOUT, 1, CPR_FLAT_ZIGZAG,
+                   CPR_CONTIGUOUS);
     route->source = CPR_HEADS_THEN_TAILS;
-    cpr_two_view_make(route, NULL, &view, &error);
-    expect_error(&error, CPR_BAD_LAYOUT, 0, CPR_HEADS_THEN_TAILS, CPR_ZIGZAG);
+    expect_outcome(cpr_two_view_make(route, NULL, &view, &error), &error, CPR_BAD_LAYOUT, 0,
+                   CPR_HEADS_THEN_TAILS, CPR_ZIGZAG);
     assert_null(view);
     cpr_route_free(route);
 }
@@ -293,9 +293,9 @@ static void fused_refusals(void **state) {
             request_of(boundaries, 3, faults[i].geometry, faults[i].source, faults[i].target);
         cpr_route *route = NULL;
         cpr_error error;
-        cpr_route_build_fused(&request, &faults[i].tp, NULL, &route, &error);
-        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
-                     faults[i].error.wanted);
+        expect_outcome(cpr_route_build_fused(&request, &faults[i].tp, NULL, &route, &error), &error,
+                       faults[i].error.status, faults[i].error.index, faults[i].error.got,
+                       faults[i].error.wanted);
         assert_null(route);
     }
 }
@@ -340,13 +340,15 @@ static void chunks_of_an_even_tp_size(void **state) {
     assert_int_equal(plan.geometry.cp_rank, 3);
     expect_moves(plan.send, (const cpr_chunk_move[]){{6, 0}}, 1);
     expect_moves(plan.recv, (const cpr_chunk_move[]){{6, 0}}, 1);
-    cpr_chunk_plan_make(48, (cpr_geometry){4, 1}, &odd, CPR_ZIGZAG, CPR_CONTIGUOUS, NULL, &plan, &error);
-    expect_error(&error, CPR_NOT_DIVISIBLE_CP_TP, -1, 3, 2);
-    cpr_chunk_plan_make(-8, (cpr_geometry){4, 1}, &tp, CPR_ZIGZAG, CPR_CONTIGUOUS, NULL, &plan, &error);
-    expect_error(&error, CPR_DECREASING, 1, -8, 0);
-    cpr_chunk_plan_make(4, (cpr_geometry){4, 1}, &(cpr_tensor_ranks){0}, CPR_CONTIGUOUS, CPR_CONTIGUOUS, NULL,
-                        &plan, &error);
-    expect_error(&error, CPR_NOT_DIVISIBLE_2CP, 0, 4, 8);
+    expect_outcome(
+        cpr_chunk_plan_make(48, (cpr_geometry){4, 1}, &odd, CPR_ZIGZAG, CPR_CONTIGUOUS, NULL, &plan, &error),
+        &error, CPR_NOT_DIVISIBLE_CP_TP, -1, 3, 2);
+    expect_outcome(
+        cpr_chunk_plan_make(-8, (cpr_geometry){4, 1}, &tp, CPR_ZIGZAG, CPR_CONTIGUOUS, NULL, &plan, &error),
+        &error, CPR_DECREASING, 1, -8, 0);
+    expect_outcome(cpr_chunk_plan_make(4, (cpr_geometry){4, 1}, &(cpr_tensor_ranks){0}, CPR_CONTIGUOUS,
+                                       CPR_CONTIGUOUS, NULL, &plan, &error),
+                   &error, CPR_NOT_DIVISIBLE_2CP, 0, 4, 8);
 }
 
 static void chunks_are_refused_with_their_details(void **state) {
@@ -365,10 +367,10 @@ static void chunks_are_refused_with_their_details(void **state) {
         const cpr_tensor_ranks tp = {.tp_size = faults[i].tp_size};
         cpr_chunk_plan plan = {.chunks = -7};
         cpr_error error;
-        cpr_chunk_plan_make(faults[i].rows, (cpr_geometry){faults[i].cp_size, 1}, &tp, faults[i].source,
-                            faults[i].target, NULL, &plan, &error);
-        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
-                     faults[i].error.wanted);
+        expect_outcome(cpr_chunk_plan_make(faults[i].rows, (cpr_geometry){faults[i].cp_size, 1}, &tp,
+                                           faults[i].source, faults[i].target, NULL, &plan, &error),
+                       &error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
+                       faults[i].error.wanted);
         assert_int_equal(plan.chunks, -7);
     }
 }
@@ -410,28 +412,70 @@ static void real_offsets_may_end_early(void **state) {
     assert_int_equal(cpr_padding_map(&padding, forward, 12, NULL, 0, NULL), CPR_OK);
     expect_numbers(forward, map, 12);
     padding.real = cpr_cu_seqlens_int64(beyond, 4);
-    cpr_padding_check(&padding, &error);
-    expect_error(&error, CPR_TOTAL_MISMATCH, 2, 1, 0);
-    cpr_padding_map(&(cpr_padding){padding.padded, {0}}, forward, 11, NULL, 0, &error);
-    expect_error(&error, CPR_TOTAL_MISMATCH, 0, 11, 12);
+    expect_outcome(cpr_padding_check(&padding, &error), &error, CPR_TOTAL_MISMATCH, 2, 1, 0);
+    expect_outcome(cpr_padding_map(&(cpr_padding){padding.padded, {0}}, forward, 11, NULL, 0, &error), &error,
+                   CPR_TOTAL_MISMATCH, 0, 11, 12);
+}
+
+static void without_real_offsets_all_tokens_are_real(void **state) {
+    (void)state;
+    enum { TOKENS = 12 };
+    static const int64_t padded[] = {0, 4, 4, TOKENS};
+    const cpr_padding padding = {.padded = cpr_cu_seqlens_int64(padded, 4)};
+    int64_t forward[TOKENS], back[TOKENS], every[TOKENS];
+    for (int64_t i = 0; i < TOKENS; i++)
+        every[i] = i;
+    assert_int_equal(cpr_padding_map(&padding, forward, TOKENS, back, TOKENS, NULL), CPR_OK);
+    expect_numbers(forward, every, TOKENS);
+    expect_numbers(back, every, TOKENS);
 }
 
 static void lengths_are_rounded_up(void **state) {
     (void)state;
-    static const int64_t real[] = {0, 2, 2, 8}, padded[] = {0, 4, 4, 12}, huge[] = {0, 1, INT64_MAX - 1};
-    const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(real, 4), large = cpr_cu_seqlens_int64(huge, 3);
-    int64_t made[4];
+    static const int64_t real[] = {0, 2, 2, 8}, padded[] = {0, 4, 4, 12, -7};
+    const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(real, 4);
+    int64_t made[5] = {-7, -7, -7, -7, -7};
     cpr_error error;
     assert_int_equal(cpr_pad_cu_seqlens(&cu, 4, made, 4, NULL), CPR_OK);
-    expect_numbers(made, padded, 4);
+    expect_numbers(made, padded, 5);
     assert_int_equal(cpr_pad_cu_seqlens(&cu, 1, made, 4, NULL), CPR_OK);
     expect_numbers(made, real, 4);
-    cpr_pad_cu_seqlens(&cu, 4, made, 3, &error);
-    expect_error(&error, CPR_TOTAL_MISMATCH, -1, 3, 4);
-    cpr_pad_cu_seqlens(&cu, 0, made, 4, &error);
-    expect_error(&error, CPR_OVERFLOW, -1, 0, 1);
-    cpr_pad_cu_seqlens(&large, 4, made, 3, &error);
-    expect_error(&error, CPR_OVERFLOW, 2, INT64_MAX, INT64_MAX);
+    expect_outcome(cpr_pad_cu_seqlens(&cu, 4, made, 3, &error), &error, CPR_TOTAL_MISMATCH, -1, 3, 4);
+    expect_outcome(cpr_pad_cu_seqlens(&cu, 0, made, 4, &error), &error, CPR_OVERFLOW, -1, 0, 1);
+}
+
+/* 7 divides INT64_MAX, and 4 leaves 3. */
+static void padding_ends_at_64_bits(void **state) {
+    (void)state;
+    static const struct {
+        int64_t multiple, real[3];
+        bool fits;
+    } packs[] = {
+        {1, {0, 1, INT64_MAX}, true},      {7, {0, 7, INT64_MAX}, true},
+        {7, {0, 7, INT64_MAX - 3}, true},  {7, {0, 1, INT64_MAX - 12}, true},
+        {7, {0, 1, INT64_MAX - 5}, false}, {7, {0, 1, INT64_MAX}, false},
+        {4, {0, 4, INT64_MAX - 4}, true},  {4, {0, 4, INT64_MAX - 1}, false},
+        {4, {0, 1, INT64_MAX - 1}, false}, {4, {0, 0, INT64_MAX}, false},
+        {INT64_MAX, {0, 0, 1}, true},      {INT64_MAX, {0, 1, 2}, false},
+    };
+    for (int64_t i = 0; i < LENGTH_OF(packs); i++) {
+        const cpr_cu_seqlens cu = cpr_cu_seqlens_int64(packs[i].real, 3);
+        int64_t made[3] = {-7, -7, -7};
+        cpr_error error;
+        const cpr_status status = cpr_pad_cu_seqlens(&cu, packs[i].multiple, made, 3, &error);
+        if (packs[i].fits) {
+            expect_outcome(status, &error, CPR_OK, -1, 0, 0);
+            assert_int_equal(made[0], 0);
+            for (int64_t s = 1; s < 3; s++) {
+                const int64_t lacking = (made[s] - made[s - 1]) - (packs[i].real[s] - packs[i].real[s - 1]);
+                assert_int_equal((made[s] - made[s - 1]) % packs[i].multiple, 0);
+                assert_in_range(lacking, 0, packs[i].multiple - 1);
+            }
+        } else {
+            expect_outcome(status, &error, CPR_OVERFLOW, 2, INT64_MAX, INT64_MAX);
+            assert_int_equal(made[0], -7);
+        }
+    }
 }
 
 /* Lengths 2 and 6 become 4 and 8: contiguous 0..3 | 4..7; zigzag rank 0 has 0 . 2 3 . ., rank 1 has 1 . 4 5 6 7. */
@@ -463,6 +507,11 @@ static void a_plan_that_pads(void **state) {
     expect_numbers(numbers, arrived, 3);
     cpr_padded_receive(plan, CPR_ZIGZAG, sizeof *tokens, arrived, numbers);
     expect_numbers(numbers, zigzag, 6);
+    char bytes[7] = "......";
+    cpr_padded_pack(plan, CPR_CONTIGUOUS, 1, "abcd", bytes);
+    assert_memory_equal(bytes, "acdb..", 6);
+    cpr_padded_receive(plan, CPR_ZIGZAG, 1, "acd", bytes);
+    assert_memory_equal(bytes, "a\0cd\0\0", 6);
     cpr_padded_plan_free(plan);
     cpr_padded_plan_free(NULL);
     assert_int_equal(book.held, 0);
@@ -498,9 +547,9 @@ static void plans_that_are_refused(void **state) {
     for (int64_t i = 0; i < LENGTH_OF(faults); i++) {
         cpr_padded_plan *plan = NULL;
         cpr_error error;
-        cpr_padded_plan_build(&faults[i].cu, faults[i].rows, geometry, NULL, &plan, &error);
-        expect_error(&error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
-                     faults[i].error.wanted);
+        expect_outcome(cpr_padded_plan_build(&faults[i].cu, faults[i].rows, geometry, NULL, &plan, &error),
+                       &error, faults[i].error.status, faults[i].error.index, faults[i].error.got,
+                       faults[i].error.wanted);
         assert_null(plan);
     }
 }
@@ -513,18 +562,18 @@ static void a_plan_is_asked_for_its_two_layouts(void **state) {
     int64_t numbers[8];
     cpr_error error;
     assert_int_equal(cpr_padded_plan_build(&view, 8, (cpr_geometry){2, 0}, NULL, &plan, NULL), CPR_OK);
-    cpr_padded_splits(plan, CPR_FLAT_ZIGZAG, numbers, 2, &error);
-    expect_error(&error, CPR_BAD_LAYOUT, 0, CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
-    cpr_padded_send_rows(plan, CPR_FLAT_ZIGZAG, numbers, 4, &error);
-    expect_error(&error, CPR_BAD_LAYOUT, 0, CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
-    cpr_padded_gather_index(plan, CPR_FLAT_ZIGZAG, numbers, 4, &error);
-    expect_error(&error, CPR_BAD_LAYOUT, 0, CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
-    cpr_padded_splits(plan, CPR_ZIGZAG, numbers, 3, &error);
-    expect_error(&error, CPR_SPLIT_MISMATCH, -1, 3, 2);
-    cpr_padded_send_rows(plan, CPR_ZIGZAG, numbers, 3, &error);
-    expect_error(&error, CPR_TOTAL_MISMATCH, -1, 3, 4);
-    cpr_padded_gather_index(plan, CPR_ZIGZAG, numbers, 3, &error);
-    expect_error(&error, CPR_TOTAL_MISMATCH, -1, 3, 4);
+    expect_outcome(cpr_padded_splits(plan, CPR_FLAT_ZIGZAG, numbers, 2, &error), &error, CPR_BAD_LAYOUT, 0,
+                   CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
+    expect_outcome(cpr_padded_send_rows(plan, CPR_FLAT_ZIGZAG, numbers, 4, &error), &error, CPR_BAD_LAYOUT, 0,
+                   CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
+    expect_outcome(cpr_padded_gather_index(plan, CPR_FLAT_ZIGZAG, numbers, 4, &error), &error, CPR_BAD_LAYOUT,
+                   0, CPR_FLAT_ZIGZAG, CPR_CONTIGUOUS);
+    expect_outcome(cpr_padded_splits(plan, CPR_ZIGZAG, numbers, 3, &error), &error, CPR_SPLIT_MISMATCH, -1, 3,
+                   2);
+    expect_outcome(cpr_padded_send_rows(plan, CPR_ZIGZAG, numbers, 3, &error), &error, CPR_TOTAL_MISMATCH, -1,
+                   3, 4);
+    expect_outcome(cpr_padded_gather_index(plan, CPR_ZIGZAG, numbers, 3, &error), &error, CPR_TOTAL_MISMATCH,
+                   -1, 3, 4);
     cpr_padded_plan_free(plan);
 }
 
@@ -548,7 +597,9 @@ int main(void) {
         cmocka_unit_test(chunks_are_refused_with_their_details),
         cmocka_unit_test(which_padded_token_is_which_real_one),
         cmocka_unit_test(real_offsets_may_end_early),
+        cmocka_unit_test(without_real_offsets_all_tokens_are_real),
         cmocka_unit_test(lengths_are_rounded_up),
+        cmocka_unit_test(padding_ends_at_64_bits),
         cmocka_unit_test(a_plan_that_pads),
         cmocka_unit_test(a_plan_for_one_rank_pads_too),
         cmocka_unit_test(plans_that_are_refused),

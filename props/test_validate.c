@@ -96,6 +96,12 @@ static void damaged_lists(void **state) {
     expect_wrong(&h, "a side has no runs where it says so");
     h.route.recv.runs = NULL;
     expect_wrong(&h, "a side has no runs where it says so");
+    h.route.send.count = 1;
+    h.route.send.runs = NULL;
+    expect_wrong(&h, "a side has no runs where it says so");
+    h.route.recv.count = 1;
+    h.route.recv.runs = NULL;
+    expect_wrong(&h, "a side has no runs where it says so");
 
     h.route.send.count = 2;
     expect_wrong(&h, "the runs of a side are fewer than its rows");
@@ -177,6 +183,8 @@ static void what_a_rank_keeps_is_told_twice(void **state) {
     const char *const wanted = "what the rank sends to itself is not what it receives from itself";
     handmade h;
     make_sound(&h);
+    h.recv[0].source_row = 7;
+    expect_wrong(&h, wanted);
     h.recv[1].source_row = 2;
     expect_wrong(&h, wanted);
     h.send[1].target_row = 4;

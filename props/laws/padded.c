@@ -109,6 +109,39 @@ static bool build_all(padding_trip *t, verdict *v) {
     return true;
 }
 
+/* Rows of both ranks that a run names hold the same tokens. */
+static bool run_is_right(const padding_trip *t, int64_t rank, cpr_side side, const cpr_run *run, verdict *v) {
+    const int64_t sender = side == CPR_SEND ? rank : run->peer,
+                  receiver = side == CPR_SEND ? run->peer : rank;
+    for (int64_t k = 0; k < run->length; k++) {
+        const int64_t source = run->source_row + k, target = run->target_row + k;
+        if (run->peer < 0 || run->peer >= t->ranks || source < 0 || source >= t->real_rows || target < 0 ||
+            target >= t->padded_rows ||
+            t->contiguous[sender * t->real_rows + source] != t->zigzag[receiver * t->padded_rows + target])
+            return law_fail(v, "a run of a plan names rows of different tokens",
+                            "rank %" PRId64 " side %d, peer %" PRId64 ": source row %" PRId64
+                            ", target row %" PRId64,
+                            rank, side, run->peer, source, target);
+    }
+    return true;
+}
+
+/* `rows`: the local rows in the order of the list. */
+static bool list_is_right(const padding_trip *t, int64_t rank, cpr_side side, const int64_t *rows,
+                          int64_t count, verdict *v) {
+    const cpr_run_list *list = side == CPR_SEND ? &t->plans[rank]->contiguous : &t->plans[rank]->zigzag;
+    bool identity = true;
+    for (int64_t i = 0; i < count; i++)
+        identity = identity && rows[i] == i;
+    for (int64_t i = 0; i < list->count; i++)
+        if (!run_is_right(t, rank, side, &list->runs[i], v))
+            return false;
+    return (list->rows == count && list->identity == identity) ||
+           law_fail(v, "a list of a plan says of itself what is not so",
+                    "rank %" PRId64 " side %d: %" PRId64 " rows of %" PRId64 ", identity %d", rank, side,
+                    list->rows, count, list->identity);
+}
+
 static bool side_is_right(padding_trip *t, int64_t rank, cpr_side side, verdict *v) {
     const cpr_layout layout = side == CPR_SEND ? CPR_CONTIGUOUS : CPR_ZIGZAG;
     const int64_t most = side == CPR_SEND ? t->real_rows : t->padded_rows;
@@ -133,7 +166,8 @@ static bool side_is_right(padding_trip *t, int64_t rank, cpr_side side, verdict 
            call_ok(t->engine->padded_gather_index(t->plans[rank], layout, gather + most, most, &error),
                    &error, "padded_gather_index", v) &&
            same_numbers(gather + most, "the plan", gather, "token by token", most, "row",
-                        "a plan gathers other rows", v);
+                        "a plan gathers other rows", v) &&
+           list_is_right(t, rank, side, rows, count, v);
 }
 
 /* What the plan packs, moved as an all-to-all-v would move it, must arrive as `wanted`, padding as zeros. Token numbers are

@@ -116,6 +116,18 @@ static bool unreached_have_none(bookkeeping *b, const int64_t *real, int64_t ran
     return good;
 }
 
+/* Where no real boundaries are given, every token is real. */
+static bool all_are_real(bookkeeping *b, int64_t rank, const int64_t *tokens, verdict *v) {
+    const bookkeeping whole = *b;
+    b->padding.real = (cpr_cu_seqlens){0};
+    const bool good = number_tokens(b, b->c->cu) ? maps_are_right(b, v) && rows_are_right(b, rank, tokens, v)
+                                                 : subject_no_memory(v);
+    const scratch memory = b->memory;
+    *b = whole;
+    b->memory = memory;
+    return good;
+}
+
 static bool refuses_too_long(bookkeeping *b, int64_t *real, verdict *v) {
     const int64_t sequences = b->c->entries - 1;
     if (sequences == 0)
@@ -144,7 +156,7 @@ static void judge(bookkeeping *b, int64_t *real, verdict *v) {
     const int64_t rank = b->c->geometry.cp_rank;
     oracle_tokens(&pack, b->c->source, rank, tokens);
     if (rows_are_right(b, rank, tokens, v) && offsets_are_right(b, rank, tokens, v) &&
-        unreached_have_none(b, real, rank, tokens, v))
+        unreached_have_none(b, real, rank, tokens, v) && all_are_real(b, rank, tokens, v))
         refuses_too_long(b, real, v);
 }
 
