@@ -145,38 +145,62 @@ static void groups_and_layouts_that_are_none(void **state) {
 
 static void paddings_that_do_not_fit(void **state) {
     (void)state;
+    enum { ROOM = 12, UNTOUCHED = -7 };
     static const int64_t padded[] = {0, 4, 12}, real[] = {0, 3, 8}, longer[] = {0, 5, 8};
     static const int64_t decreasing[] = {0, 4, 3}, late[] = {1, 4}, huge[] = {0, INT64_MAX - 1};
     const cpr_cu_seqlens wrong = cpr_cu_seqlens_int64(decreasing, 3);
     const cpr_cu_seqlens large = cpr_cu_seqlens_int64(huge, 2);
     const cpr_geometry geometry = {2, 0};
-    cpr_padding padding = {cpr_cu_seqlens_int64(padded, 3), cpr_cu_seqlens_int64(real, 3)};
-    int64_t numbers[12] = {0};
+    const cpr_padding fitting = {cpr_cu_seqlens_int64(padded, 3), cpr_cu_seqlens_int64(real, 3)};
+    const cpr_padding of_wrong = {.padded = wrong};
+    ledger book;
+    const cpr_allocator allocator = ledger_allocator(&book);
+    int64_t numbers[ROOM], back[8], rows;
     cpr_error error;
-    expect_outcome(cpr_padding_map(&padding, NULL, 0, numbers, 7, &error), &error, CPR_TOTAL_MISMATCH, 1, 7,
+    for (int64_t i = 0; i < ROOM; i++)
+        numbers[i] = UNTOUCHED;
+    expect_outcome(cpr_padding_map(&fitting, numbers, 11, NULL, 0, &error), &error, CPR_TOTAL_MISMATCH, 0, 11,
+                   12);
+    expect_outcome(cpr_padding_map(&fitting, NULL, 0, numbers, 7, &error), &error, CPR_TOTAL_MISMATCH, 1, 7,
                    8);
-    assert_int_equal(cpr_padding_map(&padding, NULL, 0, numbers, 8, NULL), CPR_OK);
-    expect_outcome(cpr_real_tokens(&padding, geometry, CPR_ZIGZAG, NULL, numbers, 5, &error), &error,
-                   CPR_TOTAL_MISMATCH, -1, 5, 6);
-    expect_outcome(cpr_local_offsets(&padding.padded, geometry, CPR_ZIGZAG, NULL, numbers, 2, &error), &error,
-                   CPR_TOTAL_MISMATCH, -1, 2, 3);
-    expect_outcome(cpr_local_offsets(&wrong, geometry, CPR_ZIGZAG, NULL, numbers, 3, &error), &error,
+    assert_int_equal(cpr_padding_map(&fitting, NULL, 0, back, 8, NULL), CPR_OK);
+    assert_int_equal(cpr_real_rows(&fitting, geometry, CPR_ZIGZAG, &allocator, &rows, NULL), CPR_OK);
+    assert_int_equal(book.held, 0);
+    for (int64_t count = 5; count <= 7; count += 2) {
+        expect_outcome(cpr_real_tokens(&fitting, geometry, CPR_ZIGZAG, &allocator, numbers, count, &error),
+                       &error, CPR_TOTAL_MISMATCH, -1, count, 6);
+        expect_outcome(cpr_successors(&fitting, geometry, CPR_ZIGZAG, &allocator, numbers, count, &error),
+                       &error, CPR_TOTAL_MISMATCH, -1, count, 6);
+    }
+    for (int64_t count = 2; count <= 4; count += 2)
+        expect_outcome(
+            cpr_local_offsets(&fitting.padded, geometry, CPR_ZIGZAG, &allocator, numbers, count, &error),
+            &error, CPR_TOTAL_MISMATCH, -1, count, 3);
+    expect_outcome(cpr_local_offsets(&wrong, geometry, CPR_ZIGZAG, &allocator, numbers, 3, &error), &error,
                    CPR_DECREASING, 2, 3, 4);
-    expect_outcome(
-        cpr_real_rows(&(cpr_padding){.padded = wrong}, geometry, CPR_ZIGZAG, NULL, numbers, &error), &error,
-        CPR_DECREASING, 2, 3, 4);
-    assert_int_equal(cpr_padding_check(&(cpr_padding){.padded = wrong}, NULL), CPR_DECREASING);
-    expect_outcome(cpr_padding_map(&(cpr_padding){.padded = wrong}, NULL, 0, NULL, 0, &error), &error,
+    expect_outcome(cpr_real_rows(&of_wrong, geometry, CPR_ZIGZAG, &allocator, numbers, &error), &error,
                    CPR_DECREASING, 2, 3, 4);
+    assert_int_equal(cpr_padding_check(&of_wrong, NULL), CPR_DECREASING);
+    expect_outcome(cpr_padding_map(&of_wrong, NULL, 0, NULL, 0, &error), &error, CPR_DECREASING, 2, 3, 4);
 
+    cpr_padding padding = fitting;
     padding.real = cpr_cu_seqlens_int64(longer, 3);
-    expect_outcome(cpr_successors(&padding, geometry, CPR_ZIGZAG, NULL, numbers, 6, &error), &error,
+    expect_outcome(cpr_padding_map(&padding, numbers, ROOM, NULL, 0, &error), &error, CPR_TOTAL_MISMATCH, 0,
+                   5, 4);
+    expect_outcome(cpr_real_rows(&padding, geometry, CPR_ZIGZAG, &allocator, numbers, &error), &error,
+                   CPR_TOTAL_MISMATCH, 0, 5, 4);
+    expect_outcome(cpr_real_tokens(&padding, geometry, CPR_ZIGZAG, &allocator, numbers, 6, &error), &error,
+                   CPR_TOTAL_MISMATCH, 0, 5, 4);
+    expect_outcome(cpr_successors(&padding, geometry, CPR_ZIGZAG, &allocator, numbers, 6, &error), &error,
                    CPR_TOTAL_MISMATCH, 0, 5, 4);
     padding.real = cpr_cu_seqlens_int64(late, 2);
     expect_outcome(cpr_padding_check(&padding, &error), &error, CPR_NONZERO_START, 0, 1, 0);
     expect_outcome(cpr_pad_cu_seqlens(&wrong, 4, numbers, 3, &error), &error, CPR_DECREASING, 2, 3, 4);
     expect_outcome(cpr_pad_cu_seqlens(&large, 4, numbers, 2, &error), &error, CPR_OVERFLOW, 1, INT64_MAX,
                    INT64_MAX);
+    for (int64_t i = 0; i < ROOM; i++)
+        assert_int_equal(numbers[i], UNTOUCHED);
+    assert_int_equal(book.held, 0);
 }
 
 static void plans_for_nobody_and_rows_of_no_bytes(void **state) {
