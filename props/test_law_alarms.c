@@ -392,6 +392,14 @@ static cpr_status flat_route_unchecked(const int64_t *flat, int64_t count, const
 }
 
 /* Takes every route for one from zigzag to contiguous. */
+static cpr_status two_view_of_no_pack(const cpr_route *route, const cpr_allocator *allocator,
+                                      cpr_two_view **view, cpr_error *error) {
+    const cpr_status status = cpr_two_view_make(route, allocator, view, error);
+    if (status == CPR_OK)
+        (*view)->boundaries_digest = 0;
+    return status;
+}
+
 static cpr_status two_view_one_way(const cpr_route *route, const cpr_allocator *allocator,
                                    cpr_two_view **view, cpr_error *error) {
     cpr_route mistaken = *route;
@@ -712,6 +720,7 @@ static const planted alarms[] = {
     {.bug = "a direction told without the memory to tell it",
      .rest.flat_route = flat_route_guessing,
      .noticed_by = {"no_memory"}},
+    {.bug = "a view that keeps no digest", .rest.two_view = two_view_of_no_pack, .noticed_by = {"two_view"}},
     {.bug = "two views for one direction", .rest.two_view = two_view_one_way, .noticed_by = {"two_view"}},
     {.bug = "group order ignored", .rest.build_fused = build_fused_in_order, .noticed_by = {"fused"}},
     {.bug = "the first window for every TP rank",

@@ -193,6 +193,9 @@ static void two_views_are_the_published_ones(void **state) {
         cpr_two_view *view = NULL;
         assert_int_equal(cpr_two_view_make(route, &allocator, &view, NULL), CPR_OK);
         assert_int_equal(view->rows, 8);
+        assert_int_equal(view->geometry.cp_size, 2);
+        assert_int_equal(view->geometry.cp_rank, 0);
+        assert_true(view->boundaries_digest == route->boundaries_digest);
         assert_null(view->zigzag_index);
         expect_numbers(view->zigzag_split_sizes, splits, 2);
         expect_numbers(view->contiguous_index, index, 8);

@@ -58,8 +58,13 @@ static cpr_two_view *make(const engine_under_test *engine, const cpr_route_reque
     cpr_route *route;
     cpr_two_view *view = NULL;
     cpr_error error;
-    if (engine_builds(engine, request, &route, v))
-        call_ok(engine->two_view(route, NULL, &view, &error), &error, "two_view", v);
+    if (engine_builds(engine, request, &route, v) &&
+        call_ok(engine->two_view(route, NULL, &view, &error), &error, "two_view", v) &&
+        view->boundaries_digest != route->boundaries_digest) {
+        law_fail(v, "a view is of other boundaries than its route", "digests differ");
+        cpr_two_view_free(view);
+        view = NULL;
+    }
     cpr_route_free(route);
     return view;
 }
