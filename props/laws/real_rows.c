@@ -164,15 +164,17 @@ void judge_real_rows(const route_case *c, const engine_under_test *engine, verdi
     if (!subject_listable(c, v))
         return;
     bookkeeping b = {.engine = engine, .c = c, .rows = route_case_tokens(c) / c->geometry.cp_size};
-    const cpr_route_request own = subject_request(c);
-    int64_t *real = real_boundaries(c, &b.memory);
+    int64_t *real = real_boundaries(c, &b.memory), *padded = scratch_int64(&b.memory, c->entries);
     /* The target layout may ask more of lengths, so what is legal for the case is legal for its source. */
-    if (!real)
+    if (!real || !padded)
         subject_no_memory(v);
     else if (b.rows * c->entries > WORK_MAX)
         law_skip(v, "too many rows and boundaries to compare one by one");
     else {
-        b.padding = (cpr_padding){own.cu_seqlens, cpr_cu_seqlens_int64(real, c->entries)};
+        /* A block that ends where the boundaries do. */
+        memcpy(padded, c->cu, (size_t)c->entries * sizeof *padded);
+        b.padding =
+            (cpr_padding){cpr_cu_seqlens_int64(padded, c->entries), cpr_cu_seqlens_int64(real, c->entries)};
         judge(&b, real, v);
     }
     scratch_free(&b.memory);

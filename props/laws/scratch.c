@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scratch.h"
-#include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-struct scratch_block {
-    struct scratch_block *before;
-    alignas(max_align_t) unsigned char bytes[];
-};
+static bool has_room(scratch *s) {
+    if (s->count < s->room)
+        return true;
+    const size_t room = s->room > 0 ? 2 * s->room : 32;
+    void **blocks = realloc(s->blocks, room * sizeof *blocks);
+    if (!blocks)
+        return false;
+    s->blocks = blocks;
+    s->room = room;
+    return true;
+}
 
 void *scratch_bytes(scratch *s, size_t size) {
-    struct scratch_block *block = malloc(sizeof *block + size);
-    if (!block)
-        return NULL;
-    block->before = s->last;
-    s->last = block;
-    return block->bytes;
+    void *block = has_room(s) ? malloc(size > 0 ? size : 1) : NULL;
+    if (block)
+        s->blocks[s->count++] = block;
+    return block;
 }
 
 int64_t *scratch_int64(scratch *s, int64_t count) {
@@ -22,9 +27,8 @@ int64_t *scratch_int64(scratch *s, int64_t count) {
 }
 
 void scratch_free(scratch *s) {
-    while (s->last) {
-        struct scratch_block *before = s->last->before;
-        free(s->last);
-        s->last = before;
-    }
+    while (s->count > 0)
+        free(s->blocks[--s->count]);
+    free(s->blocks);
+    *s = (scratch){0};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a law: freed all at once. Every block is one of malloc's, so that ASan sees an overrun of each. */
+/* Memory of a law: freed all at once. Every block is one of malloc's and has nothing else in it, so that ASan sees what is read or written
+ * before or behind each. */
 #ifndef CPROUTE_PROPS_SCRATCH_H
 #define CPROUTE_PROPS_SCRATCH_H
 
@@ -7,7 +8,8 @@
 #include <stdint.h>
 
 typedef struct scratch {
-    struct scratch_block *last;
+    void **blocks;
+    size_t count, room;
 } scratch;
 
 /* NULL only without memory, not for size 0. */
