@@ -57,7 +57,7 @@ ASLEEP_SECONDS, WALL_SECONDS = 10, 1800
 MEMORY = 2 << 30
 PROGRESS_EVERY = 10
 # What warnings are for decides what is C here: a mutant with two arguments swapped that only a warning stops is none.
-MUTANT_FLAGS = ("-O2", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+MUTANT_FLAGS = ("-O2", "-g0", "-Wno-error", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
                 "-Werror=implicit-function-declaration", "-Werror=return-type", "-Werror=uninitialized")
 # Programs that say nothing about the engine, or what other stages say.
 NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards", "test_case_text", "test_corpus", "test_cache_case",
