@@ -9,9 +9,6 @@
 
 source_tree=$SRC/cproute
 given=(-G Ninja -S "$source_tree" -DCPROUTE_WERROR=OFF)
-if [ -n "${XXHASH_INCLUDE_DIR:-}" ]; then
-    given+=("-DXXHASH_INCLUDE_DIR=$XXHASH_INCLUDE_DIR")
-fi
 
 cmake "${given[@]}" -B "$WORK/targets" -DCMAKE_BUILD_TYPE=None -DCPROUTE_FUZZER=given
 cmake --build "$WORK/targets" --target fuzz_targets
