@@ -186,6 +186,9 @@ class RouteCache:
         cu = as_boundaries(cu_seqlens)
         # What lies elsewhere is copied to the host only if it must be read.
         host = in_memory(cu) if device_of(cu)[0] == c.CPU else None
+        if guard == "default":
+            # Said here, because the library would take a copy, once there is one, for contents that can be read on every lookup.
+            guard = "version" if host is None else "content"
         lookup = c.Lookup(self._tensor(cu, host), _rows(rows), _geometry(cp_size, cp_rank), _layout(source), _layout(target),
                           _whole(tp_size), _guard(guard), 0, None, False)
         if host is None and guard == "content":

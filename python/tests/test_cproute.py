@@ -9,6 +9,7 @@ import pickle
 import random
 import sys
 import unittest
+from unittest import mock
 
 try:
     import numpy as np
@@ -271,6 +272,22 @@ class Cache(unittest.TestCase):
             plain = torch.tensor([0, 8, 16])
         self.assertEqual([hit(plain), hit(plain)], [False, False])
         self.assertEqual(cache.stats["bypasses"], 2)
+
+    @unittest.skipUnless(torch, "no torch")
+    def test_what_lies_on_a_device_is_copied_on_a_miss_alone(self):
+        copies = []
+
+        def copied(cu):
+            copies.append(cu)
+            return cu.detach().clone()
+        with mock.patch.object(cproute, "device_of", lambda cu: (cproute.c.CUDA, 0)), mock.patch.object(cproute, "in_memory", copied):
+            for guard, wanted in (("default", 2), ("version", 2), ("content", 5)):
+                cache, cu = cproute.RouteCache(), torch.tensor([0, 8, 16])
+                del copies[:]
+                hits = [cache.lookup(cu, 2, 0, guard=guard)[1] for _ in range(3)]
+                cu[1] = 4
+                hits += [cache.lookup(cu, 2, 0, guard=guard)[1] for _ in range(2)]
+                self.assertEqual((hits, len(copies)), ([False, True, True, False, True], wanted), guard)
 
     @unittest.skipUnless(torch, "no torch")
     def test_writes_that_no_version_counts(self):
