@@ -11,7 +11,6 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import threading

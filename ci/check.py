@@ -52,7 +52,8 @@ TEST_TIMEOUT = 600
 
 
 def built(preset, *targets):
-    return tree.build(preset, *targets, parallel=tree.jobs()) and None
+    """A test that has nothing to tell but that it passed."""
+    tree.build(preset, *targets)
 
 
 def ctest(tests, preset, label, *options):

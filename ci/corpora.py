@@ -22,7 +22,6 @@ import sys
 
 import tree
 
-DICTIONARIES = os.path.join(tree.BUILD, "dictionaries")
 AFL_OUT = os.path.join(tree.BUILD, "afl-out")
 MERGE_SECONDS = 600
 
@@ -53,19 +52,12 @@ def inputs_of(law):
     return [folder for folder in [common(law)] if os.path.isdir(folder)] + seeds_of(law)
 
 
-def dictionary_of(law):
-    """A dictionary file as both fuzzers read it; None for laws whose inputs have no records."""
-    path = os.path.join(DICTIONARIES, f"{law}.dict")
-    return path if os.path.exists(path) else None
-
-
 def make_seeds():
-    """Byte inputs and dictionaries for every law from the text cases, by the encoder that inverts the decoder."""
+    """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
     folder = os.path.join(tree.BUILD, "seeds")
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(DICTIONARIES, ignore_errors=True)
-    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, "--dictionaries", DICTIONARIES, tree.CORPUS_CASES], cwd=tree.ROOT,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
     return done.stdout.strip()

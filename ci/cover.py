@@ -37,8 +37,7 @@ def measure():
     shutil.rmtree(PROFILES, ignore_errors=True)
     pattern = os.path.join(PROFILES, "%p-%m.profraw")
     suite.command(["ctest", "--preset", "cover", "-j", str(tree.jobs())], LLVM_PROFILE_FILE=pattern, timeout=300)
-    if os.path.isdir(tree.path("corpus")):
-        suite.command([os.path.join(tree.BUILD, "cover", "cproute"), "replay", "corpus"], LLVM_PROFILE_FILE=pattern)
+    suite.command([os.path.join(tree.BUILD, "cover", "cproute"), "replay", "corpus"], LLVM_PROFILE_FILE=pattern)
     raw = [os.path.join(PROFILES, name) for name in os.listdir(PROFILES)]
     raw = [name for name in raw if os.path.getsize(name)]
     suite.command([suite.need(tree.toolchain()["LLVM_PROFDATA"], "llvm-profdata"), "merge", "-sparse", "-o", PROFILE, *raw])

@@ -46,9 +46,6 @@ class Bug:
     def files(self):
         return re.findall(r"^\+\+\+ b/(\S+)", self.text, re.MULTILINE)
 
-    def in_engine(self):
-        return any(name.startswith("engine/") for name in self.files())
-
 
 def bugs(words=()):
     found = [Bug(path) for path in sorted(glob.glob(os.path.join(FOLDER, "**", "*.patch"), recursive=True))]

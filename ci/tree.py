@@ -20,6 +20,7 @@ CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
 NUMBERS_END = 10**9
 
+
 def path(*parts):
     return os.path.join(ROOT, *parts)
 
@@ -103,17 +104,17 @@ def first_failure(output):
 BUILDING = collections.defaultdict(threading.Lock)
 
 
-def build(preset, *targets, parallel=None):
-    """Configures once and builds. Raises BuildFailed with the end of the output."""
+def build(preset, *targets):
+    """Configures once and builds; the folder. Raises BuildFailed with what failed first."""
     with BUILDING[preset]:
-        return build_alone(preset, targets, parallel)
+        return build_alone(preset, targets)
 
 
-def build_alone(preset, targets, parallel):
+def build_alone(preset, targets):
     if not shutil.which("cmake") or not shutil.which("ninja"):
         raise WrongUse("cmake or ninja is missing: run ci/install-deps.sh")
     directory = os.path.join(BUILD, preset)
-    steps = [["cmake", "--build", "--preset", preset, "--parallel", str(parallel or jobs())]]
+    steps = [["cmake", "--build", "--preset", preset, "--parallel", str(jobs())]]
     if targets:
         steps[0] += ["--target", *targets]
     if not any(os.path.exists(os.path.join(directory, name)) for name in ("build.ninja", "Makefile")):
