@@ -55,18 +55,12 @@ def adopt_orphans():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def children():
-    for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
-            yield from [int(number) for number in file.read().split()]
-
-
 def end_orphans(programs=os.path.join(tree.BUILD, "afl")):
     """Ends orphans whose program's path begins so. With a fork server goes what it kept, which then is an orphan too."""
     ended = True
     while ended:
         ended = False
-        for child in list(children()):
+        for child in list(tree.children()):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{child}/exe").startswith(programs):
                     os.kill(child, signal.SIGKILL)

@@ -271,12 +271,4 @@ def run():
 
 
 if __name__ == "__main__":
-    try:
-        code = run()
-    except tree.WrongUse as wrong:
-        print(f"gpu.py: {wrong}", file=sys.stderr)
-        code = tree.EXIT_USAGE
-    except tree.BuildFailed as failed:
-        print(failed, file=sys.stderr)
-        code = tree.EXIT_FINDINGS
-    sys.exit(code)
+    sys.exit(tree.exit_code_of(run))

@@ -7,8 +7,10 @@ import io
 import os
 import re
 import stat
+import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import afl_machines
 import check
@@ -152,12 +154,29 @@ class ReportTest(InFolder):
         self.assertEqual([one.lines for one in report.rates(records, total)], [[[(0.5, 150.0)]]])
 
 
-class MachinesTest(unittest.TestCase):
+class MachinesTest(InFolder):
     def test_one_main_and_unique_names(self):
         main, others = afl_machines.instances("main", "one", 3), afl_machines.instances("secondary", "two", 3)
         options = [" ".join(options) for options, _ in main + others]
         self.assertEqual(sum("-M " in text for text in options), 1)
         self.assertEqual(len({text.split()[-1] for text in options}), 6)
+
+    def test_several_laws_are_none(self):
+        with mock.patch("sys.argv", ["afl_machines.py", "main", self.folder, f"{LAW},{OTHER_LAW}"]), self.assertRaises(tree.WrongUse):
+            afl_machines.run()
+
+    def test_instances_end_though_one_cannot_be_started(self):
+        started = []
+
+        def start(*_):
+            if started:
+                raise OSError("no space left")
+            started.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
+            return started[0]
+
+        with mock.patch.object(afl_machines, "start", start), mock.patch.dict(os.environ, JOBS="2"), self.assertRaises(OSError):
+            afl_machines.fuzz_here("main", LAW, self.folder)
+        self.assertIsNotNone(started[0].poll())
 
 
 class OssFuzzTest(InFolder):
