@@ -17,6 +17,7 @@ import glob
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -90,8 +91,18 @@ def evict(law, path):
         os.remove(name)
 
 
-def merge_command(binary, options, artifacts, into, folders):
-    return [binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", into, *folders]
+def ends_well(command, seconds):
+    """Does it, within that time? A merge is processes that follow each other, in a session of their own: Ctrl-C lets it come to its end."""
+    process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env=tree.environment(), start_new_session=True)
+    try:
+        return process.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def prune(law, binary, options, artifacts):
@@ -103,11 +114,9 @@ def prune(law, binary, options, artifacts):
     shutil.rmtree(fewer, ignore_errors=True)
     os.makedirs(fewer)
     os.makedirs(artifacts, exist_ok=True)
-    done = subprocess.run(merge_command(binary, options, artifacts, fewer, [folder]), cwd=tree.ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=tree.environment(), start_new_session=True,
-                          timeout=MERGE_SECONDS)
+    merged = ends_well([binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", fewer, folder], MERGE_SECONDS)
     after = len(files_in(fewer))
-    if done.returncode or not after:
+    if not merged or not after:
         shutil.rmtree(fewer)
         return before, before
     discarded = folder + ".discarded"

@@ -74,8 +74,8 @@ class CorporaTest(InFolder):
         self.assertEqual(self.prune("cp $4/b $3/"), ((3, 1), ["b"]))
 
     def test_a_merge_that_fails_or_keeps_nothing_costs_no_input(self):
-        for script in ("cp $4/b $3/; exit 1", "true"):
-            with self.subTest(script):
+        for script in ("cp $4/b $3/; exit 1", "true", "cp $4/b $3/; sleep 60"):
+            with self.subTest(script), mock.patch.object(corpora, "MERGE_SECONDS", 0.5):
                 self.assertEqual(self.prune(script), ((3, 3), ["a", "b", "c"]))
                 self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
 
