@@ -206,8 +206,8 @@ def covers_the_engine(build, law):
         merged, raw, profile = (os.path.join(folder, name) for name in ("merged", "raw", "profile"))
         os.makedirs(merged)
         build.run(law, "-merge=1", merged, seeds, LLVM_PROFILE_FILE=os.path.join(raw, "%p"))
-        suite.command([tools["LLVM_PROFDATA"], "merge", "-sparse", "-o", profile, *corpora.files_in(raw)])
-        report = suite.command([tools["LLVM_COV"], "report", build.target(law), f"-instr-profile={profile}"])
+        suite.command([suite.need(tools["LLVM_PROFDATA"], "llvm-profdata"), "merge", "-sparse", "-o", profile, *corpora.files_in(raw)])
+        report = suite.command([suite.need(tools["LLVM_COV"], "llvm-cov"), "report", build.target(law), f"-instr-profile={profile}"])
     if not re.search(r"engine/\w+\.c", report) or not re.search(r"^TOTAL", report, re.MULTILINE):
         raise suite.Failed(f"no line of engine/ in the report:\n{suite.tail(report)}")
 
