@@ -21,6 +21,7 @@ import time
 
 import campaign
 import corpora
+import fuzz
 import tree
 import triage
 
@@ -37,7 +38,7 @@ AFL_ENVIRONMENT = {
 }
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
-LONGEST_INPUT = 256
+LONGEST_INPUT = fuzz.LONGEST_INPUT
 PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -15,6 +15,7 @@ from unittest import mock
 import afl_machines
 import check
 import corpora
+import fuzz
 import history
 import oss_fuzz
 import report
@@ -180,6 +181,9 @@ class MachinesTest(InFolder):
 
 
 class OssFuzzTest(InFolder):
+    def test_options_are_those_that_make_fuzz_has(self):
+        self.assertLessEqual(set(oss_fuzz.options_of(tree.path("fuzz", "fuzz"))), set(fuzz.LIBFUZZER_OPTIONS))
+
     def test_a_target_too_few_or_too_many_is_told(self):
         build = oss_fuzz.Build("address")
         build.moved = os.path.join(self.folder, "out")
