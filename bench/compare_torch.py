@@ -27,11 +27,11 @@ from upstream_source import EXCHANGE, ROOT, Missing, checkout, commit_of, load
 
 sys.path.insert(0, os.path.join(ROOT, "ci"))
 import gpu_report  # noqa: E402
+import tree  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "build", "gpu", "cproute_gpu_tests")
 RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_rank.py")
-EXIT_GOOD, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
-RANK_IS_WRONG = 3  # a rank's exit code: it ran to its end, and rows were wrong
+RANK_IS_WRONG = 3  # EXIT_WRONG of a rank: it ran to its end, and rows were wrong
 POLL_SECONDS, GRACE_SECONDS, RANKS_SECONDS, PROGRAM_SECONDS, PROBE_SECONDS = 0.05, 15, 400, 400, 120
 WIDTH_ON_CPU = 16
 FEW = {"warm_up": 1, "batches": 1, "runs": 2}  # where times do not count
@@ -134,7 +134,7 @@ def watch(processes):
     failing = False
     try:
         while any(process.poll() is None for process in processes) and time.monotonic() < until:
-            if not failing and any(process.poll() not in (None, EXIT_GOOD, RANK_IS_WRONG) for process in processes):
+            if not failing and any(process.poll() not in (None, tree.EXIT_CLEAN, RANK_IS_WRONG) for process in processes):
                 failing, until = True, min(until, time.monotonic() + GRACE_SECONDS)
             time.sleep(POLL_SECONDS)
     finally:
@@ -150,9 +150,9 @@ def run_torch(ranks, source, plan, folder):
         json.dump(plan, file)
     codes = watch([subprocess.Popen([sys.executable, RANK, source, plan_file, results_file], env=environment(more), stdin=subprocess.DEVNULL,
                                     preexec_fn=end_with_parent) for more in ranks.here])
-    if EXIT_USAGE in codes:
-        sys.exit(EXIT_USAGE)  # rank 0 said why
-    bad = sorted({code for code in codes if code not in (EXIT_GOOD, RANK_IS_WRONG)})
+    if tree.EXIT_USAGE in codes:
+        sys.exit(tree.EXIT_USAGE)  # rank 0 said why
+    bad = sorted({code for code in codes if code not in (tree.EXIT_CLEAN, RANK_IS_WRONG)})
     if bad:
         return {"lines": []}, [f"PyTorch's conversion failed: exit code {bad[-1]} of a rank"]
     if not ranks.tells():
@@ -216,27 +216,34 @@ def compare(options):
                    "lines": torch["lines"] + lines, "wrong": sum(line["wrong"] for line in torch["lines"] + lines), "failed": failed}
 
 
+def number_of_ranks(text):
+    """0 would be as if none was given: all GPUs."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of ranks")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--source", required=True, help="a checkout of Megatron-LM, or with --commit a clone")
     parser.add_argument("--commit", help="the generation, by commit or ref of the clone")
     several = parser.add_mutually_exclusive_group()
-    several.add_argument("--ranks", type=int, help="so many ranks, on the first GPUs")
-    several.add_argument("--oversubscribe", type=int, help="so many ranks that share the GPUs there are: judged, not measured")
-    several.add_argument("--cpu", type=int, help="so many ranks without a GPU: judged, not measured")
+    several.add_argument("--ranks", type=number_of_ranks, help="so many ranks, on the first GPUs")
+    several.add_argument("--oversubscribe", type=number_of_ranks, help="so many ranks that share the GPUs there are: judged, not measured")
+    several.add_argument("--cpu", type=number_of_ranks, help="so many ranks without a GPU: judged, not measured")
     parser.add_argument("--json", help="write the results to this file too")
     options = parser.parse_args()
     try:
         ranks, results = compare(options)
     except Missing as what:
         print(f"compare_torch.py: {what}", file=sys.stderr)
-        return EXIT_USAGE
+        return tree.EXIT_USAGE
     if ranks.tells():
         print("\n" + gpu_report.beside_pytorch(results), flush=True)
         if options.json:
             with open(options.json, "w") as file:
                 json.dump(results, file, indent=1)
-    return EXIT_FINDINGS if results["wrong"] or results["failed"] else EXIT_GOOD
+    return tree.EXIT_FINDINGS if results["wrong"] or results["failed"] else tree.EXIT_CLEAN
 
 
 if __name__ == "__main__":

@@ -76,7 +76,11 @@ def run(pattern):
                 [PROGRAM, f"--benchmark_filter={pattern}", f"--benchmark_repetitions={REPETITIONS}", f"--benchmark_min_time={SECONDS}",
                  "--benchmark_report_aggregates_only=true", f"--benchmark_out={out}", "--benchmark_out_format=json"],
                 stdout=subprocess.PIPE, stderr=file, text=True) as process:
-            watch(process.stdout, total)
+            try:
+                watch(process.stdout, total)
+            except KeyboardInterrupt:
+                process.kill()  # or the interruption is waited for until all is measured
+                raise
         if process.returncode:
             with open(errors) as file:
                 end(1, f"exit code {process.returncode} of build/bench/benchmarks\n{file.read()}")

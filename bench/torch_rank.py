@@ -26,7 +26,7 @@ WAYS = (("zigzag", "contiguous"), ("contiguous", "zigzag"))
 # Odd: what two tokens have differs in every element, up to 65,536 tokens.
 TOKEN_FACTOR, ELEMENT_FACTOR, SET_FACTOR = 40503, 30011, 7919
 NO_CONVERSION = "no conversion with a route that was built ahead is in SOURCE, as #5664, #6387 and what followed have it"
-EXIT_GOOD, EXIT_USAGE, EXIT_WRONG = 0, 2, 3
+EXIT_GOOD, EXIT_USAGE, EXIT_WRONG = 0, 2, 3  # as compare_torch.py takes them
 MEETING = datetime.timedelta(seconds=120)
 
 tokens_of = load("example").tokens_of  # the definition of the layouts, which `cproute conform` holds to the engine

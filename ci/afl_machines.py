@@ -26,7 +26,6 @@ import subprocess
 import sys
 import time
 
-import campaign
 import corpora
 import fuzz_afl
 import tree
@@ -64,9 +63,9 @@ def build(law):
 def start(law, seeds, out, options, more):
     command = fuzz_afl.afl_command(tree.fuzz_target("afl", law), tree.fuzz_target("afl-cmplog", law), seeds, out, options, FOREVER)
     print(f"  {' '.join(command)}", flush=True)
-    log = open(os.path.join(out, f"{options[-1]}.log"), "wb")
-    return subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                            env=fuzz_afl.afl_environment(**more), start_new_session=True)
+    with open(os.path.join(out, f"{options[-1]}.log"), "wb") as log:
+        return subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                env=fuzz_afl.afl_environment(**more), start_new_session=True)
 
 
 def tell_status(out):
@@ -81,21 +80,40 @@ def watch(processes, out, stop):
         if time.monotonic() - told >= STATUS_SECONDS:
             told = time.monotonic()
             tell_status(out)
-    broken = [process for process in processes if process.poll() is not None]
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
+
+
+def end(processes):
+    """How many have ended by themselves; the others do now."""
+    left = [process for process in processes if process.poll() is None]
+    for process in left:
+        os.killpg(process.pid, signal.SIGINT)
     for process in processes:
         process.wait()
         fuzz_afl.end_orphans()
-    return len(broken)
+    return len(processes) - len(left)
+
+
+def fuzz_here(role, law, out):
+    """Until Ctrl-C, or until no instance is left. Instances outlive Ctrl-C and this process, so whatever is wrong here ends them."""
+    host = os.environ.get("HOST") or socket.gethostname()
+    seeds = fuzz_afl.prepare_seeds(law)
+    processes = []
+    with tree.Stop() as stop:
+        try:
+            for instance in instances(role, host, tree.jobs()):
+                processes.append(start(law, seeds, out, *instance))
+            watch(processes, out, stop)
+        finally:
+            broken = end(processes)
+    return broken
 
 
 def run():
     if len(sys.argv) != 4 or sys.argv[1] not in ("main", "secondary"):
         raise tree.WrongUse("main SHARE LAW, or secondary SHARE LAW")
     role, share, law = sys.argv[1:]
-    tree.chosen_laws(law)
+    if law not in tree.laws():
+        raise tree.WrongUse(f"'{law}' is no law. The laws: {' '.join(tree.laws())}")
     if not os.path.isdir(share):
         raise tree.WrongUse(f"{share} is no folder: mount the shared one")
     tree.number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
@@ -103,12 +121,7 @@ def run():
     out = os.path.join(os.path.abspath(share), law)
     os.makedirs(out, exist_ok=True)
     fuzz_afl.adopt_orphans()
-    stop = campaign.Stop()
-    stop.listen()
-    host = os.environ.get("HOST") or socket.gethostname()
-    processes = [start(law, fuzz_afl.prepare_seeds(law) if not number else os.path.join(tree.BUILD, "afl-seeds", law), out, *instance)
-                 for number, instance in enumerate(instances(role, host, tree.jobs()))]
-    broken = watch(processes, out, stop)
+    broken = fuzz_here(role, law, out)
     tell_status(out)
     failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
               for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]

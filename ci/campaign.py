@@ -11,7 +11,6 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -148,27 +147,14 @@ def last_lines(log):
     return "\n".join("    " + line for line in triage.without_colour(log).strip().splitlines()[-8:])
 
 
-class Stop:
-    """The wish to end, from Ctrl-C or a supervisor; one may be shared by campaigns that follow each other."""
-
-    def __init__(self):
-        self.asked = False
-
-    def listen(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.ask)
-
-    def ask(self, *_):
-        self.asked = True
-
-
 class Campaign:
     def __init__(self, engine, laws, seconds, jobs, stop=None):
+        """A `stop` that is asked for ends this campaign and those that follow it."""
         self.engine = engine
         self.tallies = {law: Tally(law) for law in laws}
         self.seconds = seconds
         self.jobs = jobs
-        self.stop = stop or Stop()
+        self.stop = stop or tree.Stop()
         self.number = 0
         self.session = f"{time.time():.0f}-{os.getpid()}"
 
@@ -178,7 +164,10 @@ class Campaign:
 
     def run(self, seconds=None):
         """May be called again: another turn for every law, which adds to what is known."""
-        self.stop.listen()
+        with self.stop:
+            self.run_until_stopped(seconds)
+
+    def run_until_stopped(self, seconds):
         self.seconds = seconds or self.seconds
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
@@ -235,8 +224,9 @@ class Campaign:
         patience = time.monotonic() + STOP_GRACE_SECONDS
         while any(run.running() for run in runs) and time.monotonic() < patience:
             time.sleep(0.05)
-        for run in runs:
+        for run in runs:  # all of them, before one that cannot be taken leaves others behind
             run.signal(signal.SIGKILL)
+        for run in runs:
             self.take(run)
 
     def take(self, run):

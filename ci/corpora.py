@@ -17,12 +17,12 @@ import glob
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
 import tree
 
-DICTIONARIES = os.path.join(tree.BUILD, "dictionaries")
 AFL_OUT = os.path.join(tree.BUILD, "afl-out")
 MERGE_SECONDS = 600
 
@@ -53,19 +53,12 @@ def inputs_of(law):
     return [folder for folder in [common(law)] if os.path.isdir(folder)] + seeds_of(law)
 
 
-def dictionary_of(law):
-    """A dictionary file as both fuzzers read it; None for laws whose inputs have no records."""
-    path = os.path.join(DICTIONARIES, f"{law}.dict")
-    return path if os.path.exists(path) else None
-
-
 def make_seeds():
-    """Byte inputs and dictionaries for every law from the text cases, by the encoder that inverts the decoder."""
+    """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
     folder = os.path.join(tree.BUILD, "seeds")
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(DICTIONARIES, ignore_errors=True)
-    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, "--dictionaries", DICTIONARIES, tree.CORPUS_CASES], cwd=tree.ROOT,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
     return done.stdout.strip()
@@ -98,8 +91,18 @@ def evict(law, path):
         os.remove(name)
 
 
-def merge_command(binary, options, artifacts, into, folders):
-    return [binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", into, *folders]
+def ends_well(command, seconds):
+    """Does it, within that time? A merge is processes that follow each other, in a session of their own: Ctrl-C lets it come to its end."""
+    process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env=tree.environment(), start_new_session=True)
+    try:
+        return process.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def prune(law, binary, options, artifacts):
@@ -111,11 +114,9 @@ def prune(law, binary, options, artifacts):
     shutil.rmtree(fewer, ignore_errors=True)
     os.makedirs(fewer)
     os.makedirs(artifacts, exist_ok=True)
-    done = subprocess.run(merge_command(binary, options, artifacts, fewer, [folder]), cwd=tree.ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=tree.environment(), start_new_session=True,
-                          timeout=MERGE_SECONDS)
+    merged = ends_well([binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", fewer, folder], MERGE_SECONDS)
     after = len(files_in(fewer))
-    if done.returncode or not after:
+    if not merged or not after:
         shutil.rmtree(fewer)
         return before, before
     discarded = folder + ".discarded"

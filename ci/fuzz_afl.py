@@ -21,6 +21,7 @@ import time
 
 import campaign
 import corpora
+import fuzz
 import tree
 import triage
 
@@ -37,7 +38,7 @@ AFL_ENVIRONMENT = {
 }
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
-LONGEST_INPUT = 256
+LONGEST_INPUT = fuzz.LONGEST_INPUT
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -55,18 +56,12 @@ def adopt_orphans():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def children():
-    for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
-            yield from [int(number) for number in file.read().split()]
-
-
 def end_orphans(programs=os.path.join(tree.BUILD, "afl")):
     """Ends orphans whose program's path begins so. With a fork server goes what it kept, which then is an orphan too."""
     ended = True
     while ended:
         ended = False
-        for child in list(children()):
+        for child in list(tree.children()):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{child}/exe").startswith(programs):
                     os.kill(child, signal.SIGKILL)

@@ -6,13 +6,14 @@
     ci/gpu.py --source DIR [--commit COMMIT] [...]       Megatron-LM's conversion in PyTorch beside ours, too: bench/compare_torch.py
     ci/gpu.py --docs                                     only writes docs/gpu.md from docs/gpu/
 
-Needs CUDA, NCCL, CMake and python3, nothing else, and torch where --source is given. Any number of GPUs will do: with one, real NCCL ranks share it, and what two would be
-needed for is not measured; with none, everything is built and every test is skipped. Ends in a verdict. Exit code 0: all good,
-1: something failed, 2: wrong usage, or no compiler.
+Needs CUDA, NCCL, CMake and python3, nothing else, and torch where --source is given. Any number of GPUs will do: with one, real NCCL
+ranks share it, and what two would be needed for is not measured; with none, everything is built and every test is skipped. Ends in a
+verdict. Exit code 0: all good, 1: something failed, 2: wrong usage, or no compiler.
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import re
@@ -106,20 +107,28 @@ def plan(gpus, quick, only=None, one_host=False):
                        [*over_nccl(tests), *options]) for tests, options in sharing(gpus, quick, one_host)]
 
 
-def run_tests(run, number):
-    """The run's results, or what became of it; its output goes to this one's."""
-    path = os.path.join(RESULTS, f"{number}.json")
-    command = [PROGRAM, *run.options, "--json", path]
-    say(f"# {run.name}: {' '.join([tree.relative(PROGRAM), *run.options])}")
+def results_of(command, path, seconds, **environment):
+    """(exit code, or what became of it; what the command wrote to `path`, None if that is nothing). Its output goes to this one's."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)  # what an earlier one wrote
     try:
-        code = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, timeout=RUN_SECONDS,
-                              env=dict(os.environ, NCCL_NVLS_ENABLE="0")).returncode
+        code = subprocess.run([*command, "--json", path], cwd=tree.ROOT, stdin=subprocess.DEVNULL, timeout=seconds,
+                              env={**os.environ, **environment}).returncode
     except subprocess.TimeoutExpired:
-        code = f"over {RUN_SECONDS} s"
+        code = f"over {seconds} s"
     try:
         with open(path) as file:
-            results = json.load(file)
+            return code, json.load(file)
     except (OSError, ValueError):
+        return code, None
+
+
+def run_tests(run, number):
+    """The run's results, or what became of it."""
+    command = [PROGRAM, *run.options]
+    say(f"# {run.name}: {' '.join([tree.relative(PROGRAM), *run.options])}")
+    code, results = results_of(command, os.path.join(RESULTS, f"{number}.json"), RUN_SECONDS, NCCL_NVLS_ENABLE="0")
+    if results is None:
         return {"name": run.name, "options": run.options, "jobs": [], "passed": 0, "failed": 1, "skipped": 0, "wrong": 0,
                 "broken": f"no results: exit code {code}"}
     if code not in (0, 1) or (code == 1) != (results["failed"] > 0 or results["wrong"] > 0):
@@ -186,23 +195,14 @@ def beside_pytorch(source, commit, gpus):
     if not gpus:
         say("# PyTorch's conversion is left out: there is no GPU")
         return None
-    path = os.path.join(RESULTS, "torch.json")
-    if os.path.exists(path):
-        os.remove(path)
-    command = [sys.executable, BESIDE_PYTORCH, "--source", source, "--json", path]
+    command = [sys.executable, BESIDE_PYTORCH, "--source", source]
     command += ["--commit", commit] if commit else []
     command += ["--oversubscribe", "2"] if gpus == 1 else ["--ranks", str(gpus)]
     say(f"# {' '.join([tree.relative(BESIDE_PYTORCH), *command[2:]])}")
-    try:
-        code = subprocess.run(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, timeout=PYTORCH_SECONDS).returncode
-    except subprocess.TimeoutExpired:
-        code = f"over {PYTORCH_SECONDS} s"
+    code, results = results_of(command, os.path.join(RESULTS, "torch.json"), PYTORCH_SECONDS)
     if code == tree.EXIT_USAGE:
         raise tree.WrongUse("PyTorch's conversion cannot be run, as was just said; without SOURCE= it is left out")
-    try:
-        with open(path) as file:
-            results = json.load(file)
-    except (OSError, ValueError):
+    if results is None:
         return {**gpu_report.NO_PYTORCH, "failed": [f"PyTorch's conversion has no results: exit code {code}"]}
     if code != (tree.EXIT_FINDINGS if results["failed"] or results["wrong"] else tree.EXIT_CLEAN):
         results["failed"].append(f"exit code {code}")
@@ -271,12 +271,4 @@ def run():
 
 
 if __name__ == "__main__":
-    try:
-        code = run()
-    except tree.WrongUse as wrong:
-        print(f"gpu.py: {wrong}", file=sys.stderr)
-        code = tree.EXIT_USAGE
-    except tree.BuildFailed as failed:
-        print(failed, file=sys.stderr)
-        code = tree.EXIT_FINDINGS
-    sys.exit(code)
+    sys.exit(tree.exit_code_of(run))

@@ -117,11 +117,15 @@ def lines_by_shape(results, names):
     return shapes
 
 
+def takes_two_gpus(results):
+    why = "is one" if len(results["devices"]) == 1 else "it was not asked for"
+    return f"Not measured on this machine: it takes two GPUs or more, and here {why}.\n"
+
+
 def conversions(results):
     shapes = lines_by_shape(results, ("conversion", "all-to-all"))
     if not shapes:
-        return ("Not measured on this machine: it takes two GPUs or more, and here " +
-                ("is one.\n" if len(results["devices"]) == 1 else "it was not asked for.\n"))
+        return takes_two_gpus(results)
     rows = []
     for (ranks, tokens, sequences), lines in sorted(shapes.items()):
         there, back, bare = (lines[key]["time"] for key in (("conversion", "zigzag"), ("conversion", "contiguous"),
@@ -160,7 +164,7 @@ def layer_waits(results):
 def layer(results):
     """Steps of the layer: a row a variant and size, with what conversions take, and how often the host waits."""
     rows = []
-    for run, job in jobs_of(results, "measure_delta"):
+    for _, job in jobs_of(results, "measure_delta"):
         steps = {}
         for line in job["lines"]:
             steps.setdefault((line["rows"], line["what"]), {})[line["from"]] = line
@@ -170,8 +174,7 @@ def layer(results):
             rows.append([found["step"]["cp"], f"{tokens:,}", variant, f"{step / 1e3:.2f}", f"{moves / 1e3:.3f}",
                          f"{100 * moves / step:.1f} %", "not counted" if waits is None else f"{waits:.0f}"])
     if not rows:
-        return ("Not measured on this machine: it takes two GPUs or more, and here " +
-                ("is one.\n" if len(results["devices"]) == 1 else "it was not asked for.\n") + layer_waits(results))
+        return takes_two_gpus(results) + layer_waits(results)
     return ("A training step of the gated delta rule (`consumer/`), forward and backward, heads of 64 × 64, bf16, 8 sequences; milliseconds, of the "
             "slowest rank, median of 7. *Moving* is the time in which rows are on their way between layouts, waiting for other ranks "
             "included; *waits* are those of the host for the device in one step. The kernels are plain: look at what moving takes, "

@@ -57,7 +57,9 @@ END
 
 # What one lane of ci/check.py needs that the others do not.
 packages_of_lane() {
+    local lane
     case "$1" in
+    all) for lane in gcc-12 clang-14 clang-16 clang-19 tidy m32 oss-fuzz; do packages_of_lane "$lane"; done ;;
     gcc-12 | clang-14 | clang-16 | clang-19) echo "$1" ;;
     tidy) echo clang-tidy-14 ;;
     m32) echo gcc-multilib ;;
@@ -250,7 +252,6 @@ if ! may_install; then
     exit 2
 fi
 
-export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 quietly() {

@@ -5,12 +5,13 @@ import concurrent.futures
 import json
 import os
 import re
-import sys
 import shlex
 import shutil
 import subprocess
+import sys
 
 import suite
+import swap
 import tree
 
 sys.path.insert(0, tree.path("tools", "adapters"))
@@ -73,12 +74,7 @@ def man_pages():
     pages = [name for name in files_of_tree() if re.search(r"\.[1-8]$", name)]
     if not pages:
         raise suite.Failed("no man page")
-    try:
-        suite.command(["mandoc", "-T", "lint", "-W", "warning", *pages])
-    except suite.Failed as failed:
-        if "not there" in str(failed):
-            suite.need(None, "mandoc")
-        raise
+    suite.command([suite.need(shutil.which("mandoc"), "mandoc"), "-T", "lint", "-W", "warning", *pages])
 
 
 def upstream_is_of_this_corpus():
@@ -95,9 +91,7 @@ def reading_commands():
         entries = [entry for entry in json.load(file) if entry["file"].endswith(".c")]
     commands = []
     for entry in entries:
-        words = shlex.split(entry["command"])
-        if os.path.basename(words[0]) == "ccache":
-            words = words[1:]
+        words = swap.without_launcher(shlex.split(entry["command"]))
         commands.append((entry["directory"], words[1:words.index("-o")], entry["file"]))
     return commands
 

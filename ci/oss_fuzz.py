@@ -7,7 +7,7 @@ bad_build_check and test_all do. What `make oss-fuzz` runs.
 
 The tree is copied, and what was built is moved before it is checked, so nothing may depend on where it was built. What differs from
 the images: compilers and runtimes are this machine's, and C++ is linked with its own library. Exit code 0: all passed, 1: some failed,
-2: wrong use.
+2: wrong use, 130: interrupted before any failed.
 """
 
 import concurrent.futures
@@ -22,6 +22,7 @@ import zipfile
 
 import corpora
 import fuzz_afl
+import lint
 import suite
 import tree
 
@@ -100,12 +101,10 @@ class Build:
 
 
 def copy_tree(to):
-    """What git has or would take, as a container's COPY or clone would get it."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE, text=True)
-    for name in listed.stdout.splitlines():
-        if os.path.isfile(tree.path(name)):
-            os.makedirs(os.path.dirname(os.path.join(to, name)), exist_ok=True)
-            shutil.copy2(tree.path(name), os.path.join(to, name))
+    """As a container's COPY or clone would get it."""
+    for name in lint.files_of_tree():
+        os.makedirs(os.path.dirname(os.path.join(to, name)), exist_ok=True)
+        shutil.copy2(tree.path(name), os.path.join(to, name))
 
 
 def options_of(target):
@@ -207,8 +206,8 @@ def covers_the_engine(build, law):
         merged, raw, profile = (os.path.join(folder, name) for name in ("merged", "raw", "profile"))
         os.makedirs(merged)
         build.run(law, "-merge=1", merged, seeds, LLVM_PROFILE_FILE=os.path.join(raw, "%p"))
-        suite.command([tools["LLVM_PROFDATA"], "merge", "-sparse", "-o", profile, *corpora.files_in(raw)])
-        report = suite.command([tools["LLVM_COV"], "report", build.target(law), f"-instr-profile={profile}"])
+        suite.command([suite.need(tools["LLVM_PROFDATA"], "llvm-profdata"), "merge", "-sparse", "-o", profile, *corpora.files_in(raw)])
+        report = suite.command([suite.need(tools["LLVM_COV"], "llvm-cov"), "report", build.target(law), f"-instr-profile={profile}"])
     if not re.search(r"engine/\w+\.c", report) or not re.search(r"^TOTAL", report, re.MULTILINE):
         raise suite.Failed(f"no line of engine/ in the report:\n{suite.tail(report)}")
 
@@ -270,10 +269,10 @@ def run():
             raise tree.WrongUse(f"{name} is no build. The builds: {' '.join(BUILDS)}")
     laws = tree.chosen_laws(os.environ.get("LAW"))
     tests = suite.Suite()
-    for name in names:
-        check_build(tests, name, laws)
-    print(tests.summary(), flush=True)
-    return tests.exit_code()
+    with tests.stop:
+        for name in names:
+            check_build(tests, name, laws)
+    return tests.end()
 
 
 if __name__ == "__main__":

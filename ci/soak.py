@@ -37,8 +37,7 @@ class Soak:
         self.laws = laws
         self.begun = time.monotonic()
         self.seconds = minutes * 60
-        self.stop = campaign.Stop()
-        self.stop.listen()
+        self.stop = tree.Stop()
         self.explorer = fuzz.LibFuzzer("fuzz-fast", "libFuzzer")
         self.afl = fuzz_afl.Afl(laws)
         engines = ((self.explorer, 0.35), (fuzz.LibFuzzer("fuzz", "libFuzzer, ASan + UBSan"), 0.2),
@@ -50,10 +49,11 @@ class Soak:
 
     def run(self):
         turns = max(1, round(self.seconds / 60 / TURN_MINUTES))
-        for turn in range(turns):
-            if not self.stop.asked:
-                print(f"\nturn {turn + 1} of {turns}, {self.left() / 60:.0f} minutes left", flush=True)
-                self.turn(self.left() / (turns - turn))
+        with self.stop:
+            for turn in range(turns):
+                if not self.stop.asked:
+                    print(f"\nturn {turn + 1} of {turns}, {self.left() / 60:.0f} minutes left", flush=True)
+                    self.turn(self.left() / (turns - turn))
 
     def turn(self, seconds):
         """Pruning takes what it takes, and the next turn has that much less."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Named tests that pass, fail or are skipped, from any number of threads, and the line that counts them."""
 
+import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -37,16 +39,26 @@ def command(arguments, timeout=120, cwd=tree.ROOT, good=(0,), **more_environment
     shown = " ".join(arguments)
     shown = shown if len(shown) <= 200 else shown[:200] + " ..."
     try:
-        done = subprocess.run(arguments, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=timeout,
-                              env=tree.environment(**{**SANITIZER_ENVIRONMENT, **more_environment}))
+        process = subprocess.Popen(arguments, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace",
+                                   env=tree.environment(**{**SANITIZER_ENVIRONMENT, **more_environment}))
     except FileNotFoundError:
         raise Failed(f"{arguments[0]} is not there")
-    except subprocess.TimeoutExpired as expired:
-        raise Failed(f"over {timeout} s: {shown}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
-    if done.returncode not in good:
-        raise Failed(f"exit code {done.returncode}: {shown}\n{tail(done.stdout)}")
-    return done.stdout
+    with process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as expired:
+            # Tests of ctest, compilers of ninja: they would go on, beside whatever comes next.
+            process.send_signal(signal.SIGSTOP)
+            tree.kill_below(process.pid)
+            process.kill()
+            raise Failed(f"over {timeout} s: {shown}\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode not in good:
+        raise Failed(f"exit code {process.returncode}: {shown}\n{tail(output)}")
+    return output
 
 
 def need(tool, name):
@@ -56,13 +68,31 @@ def need(tool, name):
     return tool
 
 
+def main(run):
+    """As tree.main: what failed is a finding, and what lacks something cannot be used."""
+    def judged():
+        try:
+            return run()
+        except Failed as failed:
+            print(failed, file=sys.stderr)
+            return tree.EXIT_FINDINGS
+        except Skipped as reason:
+            raise tree.WrongUse(reason)
+    tree.main(judged)
+
+
 class Suite:
+    """Between `with tests.stop:` and its end, Ctrl-C kills what is under way, and nothing is run or told any more."""
+
     def __init__(self):
         self.lock = threading.Lock()
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.stop = tree.Stop(tree.kill_below)
 
     def record(self, outcome, name, seconds=0.0, details=""):
         with self.lock:
+            if self.stop.asked:
+                return
             self.counts[outcome] += 1
             print(f"{outcome:<8}{seconds:6.1f} s  {name}", flush=True)
             if details:
@@ -70,6 +100,8 @@ class Suite:
 
     def run(self, name, test, *arguments):
         """Runs one test; true if it passed. What it returns, if anything, is printed with it."""
+        if self.stop.asked:
+            return False
         begun = time.monotonic()
         outcome, details = "passed", ""
         try:
@@ -83,8 +115,11 @@ class Suite:
         self.record(outcome, name, time.monotonic() - begun, details)
         return outcome == "passed"
 
-    def summary(self):
-        return "{passed} passed, {failed} failed, {skipped} skipped".format(**self.counts)
-
-    def exit_code(self):
+    def end(self):
+        """The line that counts, last; the exit code."""
+        if self.stop.asked:
+            print("interrupted: the rest was not run")
+        print("{passed} passed, {failed} failed, {skipped} skipped".format(**self.counts), flush=True)
+        if self.stop.asked and not self.counts["failed"]:
+            return tree.EXIT_INTERRUPTED
         return tree.EXIT_FINDINGS if self.counts["failed"] or not self.counts["passed"] else tree.EXIT_CLEAN

@@ -131,6 +131,8 @@ class CampaignTest(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 10.0)
         self.assertTrue(fuzzing.stopped)
         self.assertEqual(len(fuzzing.findings()), 1)
+        # What follows, such as shrinking, can be interrupted as anything else.
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
 
 class ReasonTest(unittest.TestCase):

@@ -222,6 +222,7 @@ class Comparison(unittest.TestCase):
         self.assert_missing("--ranks 4 asks for more GPUs", "--ranks", "4")
         self.assert_missing("cannot take part: no such thing; PYTHON=", torch="assert False, 'no such thing'")
         self.assert_missing("has no commit nope", "--commit", "nope")
+        self.assertEqual(self.compared("--cpu", "0")[0], tree.EXIT_USAGE)
         os.remove(os.path.join(self.source, upstream_source.EXCHANGE))
         self.assert_missing("lacks megatron/core/tensor_parallel/mappings.py")
         os.remove(os.path.join(self.source, PACKAGE, "routes.py"))

@@ -7,12 +7,15 @@ import io
 import os
 import re
 import stat
+import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import afl_machines
 import check
 import corpora
+import fuzz
 import history
 import oss_fuzz
 import report
@@ -72,8 +75,8 @@ class CorporaTest(InFolder):
         self.assertEqual(self.prune("cp $4/b $3/"), ((3, 1), ["b"]))
 
     def test_a_merge_that_fails_or_keeps_nothing_costs_no_input(self):
-        for script in ("cp $4/b $3/; exit 1", "true"):
-            with self.subTest(script):
+        for script in ("cp $4/b $3/; exit 1", "true", "cp $4/b $3/; sleep 60"):
+            with self.subTest(script), mock.patch.object(corpora, "MERGE_SECONDS", 0.5):
                 self.assertEqual(self.prune(script), ((3, 3), ["a", "b", "c"]))
                 self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
 
@@ -152,15 +155,35 @@ class ReportTest(InFolder):
         self.assertEqual([one.lines for one in report.rates(records, total)], [[[(0.5, 150.0)]]])
 
 
-class MachinesTest(unittest.TestCase):
+class MachinesTest(InFolder):
     def test_one_main_and_unique_names(self):
         main, others = afl_machines.instances("main", "one", 3), afl_machines.instances("secondary", "two", 3)
         options = [" ".join(options) for options, _ in main + others]
         self.assertEqual(sum("-M " in text for text in options), 1)
         self.assertEqual(len({text.split()[-1] for text in options}), 6)
 
+    def test_several_laws_are_none(self):
+        with mock.patch("sys.argv", ["afl_machines.py", "main", self.folder, f"{LAW},{OTHER_LAW}"]), self.assertRaises(tree.WrongUse):
+            afl_machines.run()
+
+    def test_instances_end_though_one_cannot_be_started(self):
+        started = []
+
+        def start(*_):
+            if started:
+                raise OSError("no space left")
+            started.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
+            return started[0]
+
+        with mock.patch.object(afl_machines, "start", start), mock.patch.dict(os.environ, JOBS="2"), self.assertRaises(OSError):
+            afl_machines.fuzz_here("main", LAW, self.folder)
+        self.assertIsNotNone(started[0].poll())
+
 
 class OssFuzzTest(InFolder):
+    def test_options_are_those_that_make_fuzz_has(self):
+        self.assertLessEqual(set(oss_fuzz.options_of(tree.path("fuzz", "fuzz"))), set(fuzz.LIBFUZZER_OPTIONS))
+
     def test_a_target_too_few_or_too_many_is_told(self):
         build = oss_fuzz.Build("address")
         build.moved = os.path.join(self.folder, "out")

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import re
 import stat
 import tempfile
 import unittest
@@ -71,14 +72,37 @@ class Plan(unittest.TestCase):
         self.assertEqual(gpu.sanitize("memcheck", gpu.sanitized_tests("measure", "memcheck"))[0], "skipped")
 
 
+class Names(unittest.TestCase):
+    """A test that has another name now would be left out without a word."""
+
+    def names(self, *places):
+        with open(tree.path("gpu_tests", "tests.def")) as file:
+            return [name for name, place in re.findall(r"^TEST\((\w+), (\w+),", file.read(), re.MULTILINE) if place in places]
+
+    def test_sanitized_tests_are_there(self):
+        simulated = self.names("SIMULATED", "BOTH", "ONCE", "BOTH_ONCE")
+        for chosen in (gpu.SANITIZED, gpu.RACECHECKED):
+            for word in chosen.split(","):
+                self.assertIn(word.removeprefix("simulated/"), simulated)
+
+    def test_tests_of_ranks_that_share_are_there(self):
+        real = self.names("REAL", "FAULT", "LOST", "BOTH", "BOTH_ONCE")
+        for chosen in (gpu.OVER_SOCKETS, gpu.OF_MANY_RANKS):
+            for word in chosen.split(","):
+                self.assertTrue([name for name in real if name.startswith(word)], word)
+
+
 class Results(unittest.TestCase):
-    def results_of(self, script):
+    def results_of(self, script, before=None):
         """As if the tests were a shell script, whose last argument is the JSON file."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "tests")
             with open(program, "w") as file:
                 file.write("#!/bin/sh\nfor last; do :; done\n" + script)
             os.chmod(program, stat.S_IRWXU)
+            if before:
+                with open(os.path.join(folder, "0.json"), "w") as file:
+                    file.write(before)
             kept = gpu.PROGRAM, gpu.RESULTS
             gpu.PROGRAM, gpu.RESULTS = program, folder
             try:
@@ -93,6 +117,9 @@ class Results(unittest.TestCase):
     def test_a_crash_is_a_failure(self):
         self.assertEqual(self.results_of("kill -SEGV $$")["failed"], 1)
         self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; kill -SEGV $$")["failed"], 1)
+
+    def test_results_of_an_earlier_run_are_not_taken(self):
+        self.assertEqual(self.results_of("exit 0", before='{"failed": 0, "wrong": 0}')["broken"], "no results: exit code 0")
 
     def test_failures_that_the_results_do_not_know(self):
         self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; exit 1")["failed"], 1)
@@ -159,8 +186,8 @@ class BesidePyTorch(unittest.TestCase):
 
     def test_what_is_asked_for(self):
         asked = self.run_by(self.TELL, commit="dev")[0]["asked"]
-        self.assertEqual([asked[:2], asked[4:]], [["--source", "somewhere"], ["--commit", "dev", "--ranks", "2"]])
-        self.assertEqual(self.run_by(self.TELL, gpus=1)[0]["asked"][4:], ["--oversubscribe", "2"])
+        self.assertEqual(asked[:-2], ["--source", "somewhere", "--commit", "dev", "--ranks", "2"])
+        self.assertEqual(self.run_by(self.TELL, gpus=1)[0]["asked"][2:-2], ["--oversubscribe", "2"])
 
     def test_failures(self):
         self.assertEqual(len(self.run_by("sys.exit(1)")[0]["failed"]), 1)

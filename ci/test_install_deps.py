@@ -2,11 +2,13 @@
 """What ci/install-deps.sh says where it may not install, on a made-up machine that has nothing."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
+import check
 import tree
 
 TOOLS = ("basename", "bash", "cat", "chmod", "cut", "dirname", "grep", "head", "ln", "ls", "mkdir", "mv", "rm", "sed", "touch")
@@ -41,6 +43,12 @@ class InstallDepsTest(unittest.TestCase):
         told = self.told(sudo="exit 1")
         self.assertRegex(told, r"(?m)^    sudo sh -c 'apt-get update && apt-get install .* gcc .*'$")
         self.assertNotIn("su -c", told)
+
+    def test_all_lanes_need_what_each_of_them_does(self):
+        def packages(*lanes):
+            return set(re.search(r"recommends (.*)'", self.told(*lanes)).group(1).split())
+        self.assertEqual(packages("all"), packages(*check.EXTRA_LANES))
+        self.assertLess(packages(), packages("all"))
 
     def with_cuda(self, python, **more_fakes):
         """--gpu in a tree of its own, where `python` stands for python3. What was done, and the files of .cuda."""

@@ -2,10 +2,13 @@
 """What every script of ci/ needs: where things are, how a preset is built, how a wrong use ends."""
 
 import collections
+import contextlib
 import functools
+import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -17,8 +20,9 @@ FINDINGS = os.path.join(ROOT, "findings")
 CORPUS_CASES = os.path.join(ROOT, "corpus", "cases")
 CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 
-EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE = 0, 1, 2
+EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 NUMBERS_END = 10**9
+
 
 def path(*parts):
     return os.path.join(ROOT, *parts)
@@ -34,6 +38,45 @@ class WrongUse(Exception):
 
 class BuildFailed(Exception):
     """Ends the script with exit code 1 and the tail of the build's output."""
+
+
+class Stop:
+    """The wish to end, from Ctrl-C or a supervisor, while somebody is in it; before and behind, they end the script as they do."""
+
+    def __init__(self, then=None):
+        """`then` is called whenever it is asked for."""
+        self.asked = False
+        self.then = then
+        self.before = []
+
+    def __enter__(self):
+        self.before.append([(number, signal.signal(number, self.ask)) for number in (signal.SIGINT, signal.SIGTERM)])
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self.before.pop():
+            signal.signal(number, handler)
+
+    def ask(self, *_):
+        self.asked = True
+        if self.then:
+            self.then()
+
+
+def children(process="self"):
+    """Processes that this one, or another, has started and not yet seen end."""
+    for path in glob.glob(f"/proc/{process}/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as file:
+            yield from [int(number) for number in file.read().split()]
+
+
+def kill_below(process="self"):
+    """What it started, and what that started. A process that goes on meanwhile may start more."""
+    for child in list(children(process)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGSTOP)
+            kill_below(child)
+            os.kill(child, signal.SIGKILL)
 
 
 @functools.lru_cache(maxsize=None)
@@ -103,17 +146,17 @@ def first_failure(output):
 BUILDING = collections.defaultdict(threading.Lock)
 
 
-def build(preset, *targets, parallel=None):
-    """Configures once and builds. Raises BuildFailed with the end of the output."""
+def build(preset, *targets):
+    """Configures once and builds; the folder. Raises BuildFailed with what failed first."""
     with BUILDING[preset]:
-        return build_alone(preset, targets, parallel)
+        return build_alone(preset, targets)
 
 
-def build_alone(preset, targets, parallel):
+def build_alone(preset, targets):
     if not shutil.which("cmake") or not shutil.which("ninja"):
         raise WrongUse("cmake or ninja is missing: run ci/install-deps.sh")
     directory = os.path.join(BUILD, preset)
-    steps = [["cmake", "--build", "--preset", preset, "--parallel", str(parallel or jobs())]]
+    steps = [["cmake", "--build", "--preset", preset, "--parallel", str(jobs())]]
     if targets:
         steps[0] += ["--target", *targets]
     if not any(os.path.exists(os.path.join(directory, name)) for name in ("build.ninja", "Makefile")):
@@ -167,18 +210,25 @@ def needs_fixed_addresses():
         return False
 
 
+def exit_code_of(run):
+    """Of a script's main function; what it raises is told."""
+    try:
+        return run()
+    except WrongUse as wrong:
+        print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
+        return EXIT_USAGE
+    except BuildFailed as failed:
+        print(failed, file=sys.stderr)
+        return EXIT_FINDINGS
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
 def main(run):
-    """Runs a script's main function and turns what it raises into exit codes."""
+    """Runs a script's main function to the end of the script."""
     if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES") and shutil.which("setarch"):
         if subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ["CPROUTE_FIXED_ADDRESSES"] = "1"
             os.execvp("setarch", ["setarch", "-R", sys.executable, *sys.argv])
-    try:
-        code = run()
-    except WrongUse as wrong:
-        print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
-        code = EXIT_USAGE
-    except BuildFailed as failed:
-        print(failed, file=sys.stderr)
-        code = EXIT_FINDINGS
-    sys.exit(code)
+    sys.exit(exit_code_of(run))

@@ -57,7 +57,8 @@ def judge(binary, path):
         return f"hang: over {JUDGE_SECONDS} s"
     if done.returncode == 0:
         return None
-    return reason_of(done.stdout) or f"killed by signal {-done.returncode}"
+    ending = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return reason_of(done.stdout) or ending
 
 
 def keep(law, path):
@@ -115,14 +116,20 @@ def law_of(path, laws):
     return next((part for part in reversed(os.path.abspath(path).split(os.sep)[:-1]) if part in laws), None)
 
 
-def group(paths, judge_input):
-    """{(law, reason): paths, the smallest first} of those that fail, and the number of those that hold."""
+def with_laws(paths):
+    """[(law, path)]"""
     laws = set(tree.laws())
-    groups, held = collections.defaultdict(list), 0
-    for path in paths:
-        law = law_of(path, laws)
+    pairs = [(law_of(path, laws), path) for path in paths]
+    for law, path in pairs:
         if not law:
             raise tree.WrongUse(f"{path}: no folder of it is named after a law")
+    return pairs
+
+
+def group(paths, judge_input):
+    """{(law, reason): paths, the smallest first} of those that fail, and the number of those that hold."""
+    groups, held = collections.defaultdict(list), 0
+    for law, path in with_laws(paths):
         reason = judge_input(law, path)
         if reason:
             groups[law, reason].append(path)
@@ -142,8 +149,7 @@ def leftovers():
 def salvage(binary_of):
     """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. `binary_of(law)` judges, and
     inputs of laws that it has none for stay where they are."""
-    laws = set(tree.laws())
-    paths = [path for path in leftovers() if os.path.exists(binary_of(law_of(path, laws)))]
+    paths = [path for law, path in with_laws(leftovers()) if os.path.exists(binary_of(law))]
     groups, _ = group(paths, lambda law, path: judge(binary_of(law), path))
     findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
     for finding in findings:
@@ -165,7 +171,7 @@ def run():
     if not paths:
         print("no input to judge")
         return tree.EXIT_CLEAN
-    laws = {law_of(path, set(tree.laws())) for path in paths} - {None}
+    laws = {law for law, _ in with_laws(paths)}
     for preset in JUDGES:
         tree.build(preset, *[f"fuzz_{law}" for law in sorted(laws)])
     groups, held = group(paths, judge_by_all)

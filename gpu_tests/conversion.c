@@ -102,6 +102,10 @@ static bool run_direct(const conversion *c, cpr_direction direction, void *const
                      &error, "cpr_cuda_direct_simulation_run");
 }
 
+bool conversion_is_direct(const conversion *c) {
+    return c->direct_simulation || (c->direct && cpr_cuda_conversion_method(c->direct) == CPR_CUDA_DIRECT);
+}
+
 cpr_error conversion_told(const conversion *c, int64_t i) {
     cpr_error error = {CPR_OK, -1, 0, 0};
     if (c->direct)

@@ -32,6 +32,9 @@ void conversion_close(conversion *c);
 /* from[i] and to[i] belong to rank first + i. Not waited for. */
 bool conversion_run(const conversion *c, cpr_direction direction, void *const *from, void *const *to);
 
+/* Does one kernel write straight into the targets? A conversion without a route goes by one where ranks cannot reach each other. */
+bool conversion_is_direct(const conversion *c);
+
 /* Has a run without a route told an error on any rank? CPR_OK if not, or with a route. Waits for nothing. */
 cpr_error conversion_told(const conversion *c, int64_t i);
 

@@ -76,14 +76,6 @@ __global__ void dot_kernel(const uint64_t *a, const uint64_t *b, size_t count, u
     atomicAdd(sum, mine);
 }
 
-__global__ void spin_kernel(uint64_t nanoseconds) {
-    uint64_t begun, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begun));
-    do {
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - begun < nanoseconds);
-}
-
 } // namespace
 
 cudaError_t gpu_count_reset(gpu_count *count, cudaStream_t stream) {
@@ -134,10 +126,5 @@ cudaError_t gpu_dot(const uint64_t *a, const uint64_t *b, int64_t count, unsigne
         return cudaSuccess;
     const size_t items = static_cast<size_t>(count);
     dot_kernel<<<blocks_for(items), THREADS, 0, stream>>>(a, b, items, sum);
-    return cudaGetLastError();
-}
-
-cudaError_t gpu_spin(uint64_t nanoseconds, cudaStream_t stream) {
-    spin_kernel<<<1, 1, 0, stream>>>(nanoseconds);
     return cudaGetLastError();
 }

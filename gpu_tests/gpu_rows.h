@@ -43,9 +43,6 @@ cudaError_t gpu_random(uint64_t *numbers, int64_t count, uint64_t seed, cudaStre
 cudaError_t gpu_dot(const uint64_t *a, const uint64_t *b, int64_t count, unsigned long long *sum,
                     cudaStream_t stream);
 
-/* Keeps the device busy for about so many nanoseconds. */
-cudaError_t gpu_spin(uint64_t nanoseconds, cudaStream_t stream);
-
 #ifdef __cplusplus
 }
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGEST_TOKENS = 1 << 16, MANY_SEQUENCES = 4096 };
+enum { LARGEST_TOKENS = 1 << 16, MANY_SEQUENCES = 4096, REDRAWN_SEQUENCES = 12, REDRAWN_UNITS = 96 };
 
 static void pack_start(pack *p, const char *name) {
     snprintf(p->name, sizeof p->name, "%s", name);
@@ -75,6 +75,23 @@ void pack_spread(int64_t tokens, int64_t sequences, int64_t cp_size, pack *p) {
         pack_add(p, 2 * cp_size * (until - before));
         before = until;
     }
+}
+
+void pack_redraw(pack *p, const char *name, int64_t unit, uint64_t *random) {
+    bool cut[REDRAWN_UNITS] = {false};
+    for (int64_t cuts = 0; cuts < REDRAWN_SEQUENCES - 1;) {
+        const uint64_t at = 1 + random_next(random) % (REDRAWN_UNITS - 1);
+        cuts += !cut[at];
+        cut[at] = true;
+    }
+    pack_start(p, name);
+    int64_t last = 0;
+    for (int64_t at = 1; at < REDRAWN_UNITS; at++)
+        if (cut[at]) {
+            pack_add(p, (at - last) * unit);
+            last = at;
+        }
+    pack_add(p, (REDRAWN_UNITS - last) * unit);
 }
 
 static bool multiples_of(const pack *p, int64_t divisor) {

@@ -30,6 +30,10 @@ void pack_spread(int64_t tokens, int64_t sequences, int64_t cp_size, pack *p);
 /* The boundaries of a case, scaled so that they are legal for cp_size. False if that is too large, or they are wrong. */
 bool pack_of_case(const route_case *c, int64_t cp_size, pack *p);
 
+/* Twelve sequences of 96 times `unit` tokens in all, which it divides; drawn anew each time, so that entries and tokens stay. The
+ * same on every rank for the same *random. */
+void pack_redraw(pack *p, const char *name, int64_t unit, uint64_t *random);
+
 /* Drawn; the same on every rank for the same numbers. */
 void pack_draw(uint64_t seed, int64_t number, int64_t cp_size, pack *p);
 

@@ -174,10 +174,6 @@ static void other_pack(const pack *p, int64_t cp_size, int64_t *cu) {
     cu[1] = cu[1] > 2 * cp_size ? cu[1] - 2 * cp_size : cu[1] + 2 * cp_size;
 }
 
-static bool is_direct(const watched *w) {
-    return !w->stage->real || cpr_cuda_conversion_method(w->conversion.direct) == CPR_CUDA_DIRECT;
-}
-
 static bool run_and_look(watched *w, cpr_status wanted, const char *what) {
     const stage *s = w->stage;
     stage_step(s, "%s", what);
@@ -243,7 +239,7 @@ static bool in_place(watched *w) {
     const cpr_error wanted = {CPR_BAD_ROW, -1, 0, 0};
     bool good = same(s, &error, &wanted, s->first, "in place");
     s->report->cases++;
-    if (!good || !is_direct(w))
+    if (!good || !conversion_is_direct(&w->conversion))
         return good;
     good = untouched(w, "in place");
     for (int64_t i = 0; i < s->count; i++)
@@ -278,7 +274,7 @@ bool test_direct_differ(stage *s) {
     if (good)
         pack_spread(512 * s->cp_size, 8, s->cp_size, p);
     good = good && watched_open(&w, s, p, CPR_ZIGZAG, CPR_CONTIGUOUS) && poison(&w);
-    if (good && !is_direct(&w)) {
+    if (good && !conversion_is_direct(&w.conversion)) {
         good = in_place(&w);
     } else {
         good = good && odd_offsets(&w) && in_place(&w) && out_of_windows(&w);

@@ -10,26 +10,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { ROW_BYTES = 80, SEQUENCES = 12, CHUNKS = 96, REPLAYS = 12, MICRO_BATCHES = 60 };
+enum { ROW_BYTES = 80, REPLAYS = 12, MICRO_BATCHES = 60 };
 
-/* Lengths drawn anew; entries and tokens stay. All ranks draw alike. */
 static void redraw(pack *p, int64_t unit, uint64_t *random) {
-    bool cut[CHUNKS] = {false};
-    for (int64_t cuts = 0; cuts < SEQUENCES - 1;) {
-        const uint64_t at = 1 + random_next(random) % (CHUNKS - 1);
-        cuts += !cut[at];
-        cut[at] = true;
-    }
-    strcpy(p->name, "refilled");
-    p->entries = SEQUENCES + 1;
-    p->cu[0] = 0;
-    int64_t entry = 1;
-    for (int64_t at = 1; at < CHUNKS; at++)
-        if (cut[at])
-            p->cu[entry++] = at * unit;
-    p->cu[SEQUENCES] = CHUNKS * unit;
+    pack_redraw(p, "refilled", unit, random);
 }
 
 static bool refill(const trip *t) {
@@ -56,10 +41,6 @@ static bool relist(const trip *t) {
     }
     free(tokens);
     return good;
-}
-
-static bool is_direct(const trip *t) {
-    return !t->stage->real || cpr_cuda_conversion_method(t->conversion.direct) == CPR_CUDA_DIRECT;
 }
 
 /* With wrong offsets a replay writes nothing, and says so; the next one is right again. */
@@ -132,7 +113,7 @@ bool test_direct_refill(stage *s) {
         redraw(p, 2 * s->cp_size, &random);
     const trip_plan plan = {p, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES, 0};
     good = good && trip_open(&t, s, &plan) && trip_there_and_back(&t, 1);
-    const bool direct = good && is_direct(&t);
+    const bool direct = good && conversion_is_direct(&t.conversion);
     good = good && (!direct || capture(&t, &graph, &instance));
     for (uint64_t salt = 2; good && salt < 2 + REPLAYS; salt++) {
         redraw(p, 2 * s->cp_size, &random);
@@ -143,7 +124,7 @@ bool test_direct_refill(stage *s) {
         }
         good = refill(&t) && relist(&t) && trip_paint(&t, salt) &&
                CUDA_TRY(s, cudaGraphLaunch(instance, s->stream)) && trip_judge(&t, salt) &&
-               (salt % 3 || replay_wrong(&t, instance, 1 + (int64_t)salt % SEQUENCES));
+               (salt % 3 || replay_wrong(&t, instance, 1 + (int64_t)salt % (p->entries - 1)));
     }
     if (instance)
         cudaGraphExecDestroy(instance);

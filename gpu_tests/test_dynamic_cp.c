@@ -9,16 +9,8 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum {
-    MICRO_BATCHES = 40,
-    QUICK_MICRO_BATCHES = 6,
-    SEQUENCES = 12,
-    CHUNKS = 96,
-    MOST_SIZES = 8,
-    ROW_BYTES = 40
-};
+enum { MICRO_BATCHES = 40, QUICK_MICRO_BATCHES = 6, MOST_SIZES = 8, ROW_BYTES = 40 };
 
 typedef struct world {
     const stage *whole;
@@ -62,21 +54,7 @@ static void rewrite_boundaries(world *w) {
     int64_t unit = 2;
     for (int64_t i = 0; i < w->size_count; i++)
         unit *= (unit / 2) % w->sizes[i] == 0 ? 1 : w->sizes[i];
-    pack *p = w->pack;
-    strcpy(p->name, "rewritten in place");
-    p->entries = SEQUENCES + 1;
-    bool cut[CHUNKS] = {false};
-    for (int64_t cuts = 0; cuts < SEQUENCES - 1;) {
-        const uint64_t at = 1 + random_next(&w->random) % (CHUNKS - 1);
-        cuts += !cut[at];
-        cut[at] = true;
-    }
-    p->cu[0] = 0;
-    int64_t entry = 1;
-    for (int64_t at = 1; at < CHUNKS; at++)
-        if (cut[at])
-            p->cu[entry++] = at * unit;
-    p->cu[SEQUENCES] = CHUNKS * unit;
+    pack_redraw(w->pack, "rewritten in place", unit, &w->random);
     w->generation++;
 }
 

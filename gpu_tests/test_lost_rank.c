@@ -35,7 +35,7 @@ static bool play(stage *s, int64_t tokens, size_t row_bytes, fault *happens) {
     pack *p = malloc(sizeof *p);
     trip t = {0};
     bool good = opens(s, &t, p, tokens, row_bytes);
-    if (good && s->direct && cpr_cuda_conversion_method(t.conversion.direct) != CPR_CUDA_DIRECT)
+    if (good && s->direct && !conversion_is_direct(&t.conversion))
         test_skip(s, "these ranks cannot write to each other's memory");
     else
         good = good && trip_there_and_back(&t, 1) && happens(s, &t);

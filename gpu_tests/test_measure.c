@@ -214,10 +214,6 @@ static bool open_subject(subject *m, stage *s, pack *p) {
     return stage_wait(s);
 }
 
-static bool is_direct(const subject *m) {
-    return m->direct.direct && cpr_cuda_conversion_method(m->direct.direct) == CPR_CUDA_DIRECT;
-}
-
 static bool open_direct(subject *m) {
     const stage *s = m->stage;
     cpr_error error;
@@ -225,7 +221,7 @@ static bool open_direct(subject *m) {
     m->without_route.direct = true;
     if (!conversion_open(&m->direct, &m->without_route, m->pack, CPR_ZIGZAG, CPR_CONTIGUOUS, ROW_BYTES))
         return false;
-    for (int set = 0; is_direct(m) && set < SETS; set++)
+    for (int set = 0; conversion_is_direct(&m->direct) && set < SETS; set++)
         if (!stage_cpr(
                 s, cpr_cuda_window_create(s->group, NULL, m->from[0].bytes, NULL, &m->windows[set], &error),
                 &error, "cpr_cuda_window_create"))
@@ -270,9 +266,10 @@ static bool is_right(const stage *s, const pack *p) {
 static bool measure_all_ranks(subject *m) {
     enum { KINDS = sizeof conversions / sizeof *conversions };
     double medians[KINDS];
-    if (!is_right(m->stage, m->pack) || !open_direct(m) || (is_direct(m) && !direct_is_right(m)))
+    if (!is_right(m->stage, m->pack) || !open_direct(m) ||
+        (conversion_is_direct(&m->direct) && !direct_is_right(m)))
         return false;
-    const int kinds = is_direct(m) ? KINDS : KINDS - DIRECT_KINDS;
+    const int kinds = conversion_is_direct(&m->direct) ? KINDS : KINDS - DIRECT_KINDS;
     if (!time_kinds(m, conversions, (size_t)kinds, medians))
         return false;
     for (int k = 0; k < kinds; k++)

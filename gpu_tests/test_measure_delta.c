@@ -205,7 +205,7 @@ static bool open_one_kernel(runner *r) {
     r->shared.size = 2 * (input_bytes(w) + output_bytes(w)) + HALOS_AND_ALIGNMENT;
     if (!delta_routes_open(&r->routes, &r->stage, NULL, w->pack, &w->shape, DELTA_BF16))
         return false;
-    r->impossible = cpr_cuda_conversion_method(r->routes.inputs.direct) != CPR_CUDA_DIRECT;
+    r->impossible = !conversion_is_direct(&r->routes.inputs);
     return r->impossible || stage_cpr(w->stage,
                                       cpr_cuda_window_create(w->stage->group, NULL, r->shared.size, NULL,
                                                              &r->shared.window, &error),

@@ -286,7 +286,7 @@ void command_help(const command *c, FILE *out) {
     fprintf(out, "\nExit status: 0 good, 1 refused or something found, 2 wrong use, 130 interrupted.\n");
 }
 
-static size_t long_options(const command *c, struct option *options) {
+static void long_options(const command *c, struct option *options) {
     size_t count = 0;
     for (; c->options[count]; count++)
         options[count] =
@@ -295,7 +295,6 @@ static size_t long_options(const command *c, struct option *options) {
                             .val = HELP_OPTION + 1 + (int)count};
     options[count] = (struct option){.name = "help", .val = HELP_OPTION};
     options[count + 1] = (struct option){0};
-    return count;
 }
 
 /* Returns -1 to go on, or how to end. */

@@ -112,16 +112,6 @@ static bool accepts(void *context, const char *signature) {
  * Cases
  *----------------------------------------------------------------------------*/
 
-/* What the rules say about the case; a case of the corpus may be about something else than its route. */
-static void expect_of_engine(route_case *c) {
-    boundaries b = boundaries_make(c);
-    cpr_route *route = NULL;
-    cpr_route_build(&b.request, NULL, &route, &c->expected);
-    c->expected_known = true;
-    cpr_route_free(route);
-    boundaries_free(&b);
-}
-
 static bool ask(conformance *f, question_op op, const origin *from) {
     f->going = f->going && talk_ask(&f->t, op, f->c, from);
     return f->going;
@@ -134,10 +124,10 @@ static void ask_layouts(conformance *f, const origin *from) {
     if (!from->corpus || source == f->c->target)
         return;
     f->c->source = f->c->target;
-    expect_of_engine(f->c);
+    subject_expect(f->c);
     ask(f, ASK_LAYOUT, from);
     f->c->source = source;
-    expect_of_engine(f->c);
+    subject_expect(f->c);
 }
 
 /* The case in other shapes, as far as it has them. What people wrote has no salt, but must not all be asked with the same group. */
@@ -218,7 +208,7 @@ static bool ask_text_case(void *context, const text_entry *entry) {
     ask_own_words(f, entry->c, &from);
     for (size_t i = 0; i < ranks.count && f->going && !entry->c->pad; i++) {
         text_case_to_route_case(entry->c, ranks.items[i], true, f->c);
-        expect_of_engine(f->c);
+        subject_expect(f->c);
         ask_case(f, &from, i == 0);
     }
     f->counts.corpus_cases++;

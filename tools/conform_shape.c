@@ -295,10 +295,9 @@ static void set_outcome(json_t *object, const cpr_error *error) {
                                       "got", (json_int_t)error->got, "want", (json_int_t)error->wanted));
 }
 
-void shape_case_write(FILE *out, question_op op, const shape_case *c, const char *note) {
+void shape_case_write(FILE *out, const shape_case *c, const char *note) {
     char mistake[256];
     text_case parsed;
-    (void)op;
     json_t *object = json_loadb(c->text, c->length, 0, NULL);
     if (object && c->drawn && text_case_parse(&parsed, c->text, c->length, mistake, sizeof mistake)) {
         const cpr_error error = outcome_of(&parsed);

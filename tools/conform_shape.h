@@ -26,7 +26,7 @@ shape_case *shape_case_copy(const shape_case *c);
 bool shape_case_is_simpler(const shape_case *a, const shape_case *b);
 
 /* As a line of the corpus, with the outcome that it must have. */
-void shape_case_write(FILE *out, question_op op, const shape_case *c, const char *note);
+void shape_case_write(FILE *out, const shape_case *c, const char *note);
 
 /* Both lines of the question. False if hello does not allow it, or without memory. */
 bool shape_case_ask(FILE *request, FILE *want, question_op op, const hello *h, const shape_case *c);

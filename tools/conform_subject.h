@@ -12,6 +12,9 @@ void *subject_copy(question_op op, const void *subject);
 
 bool subject_is_simpler(question_op op, const void *a, const void *b);
 
+/* Fills in what the rules say about the route; a case of the corpus may be about something else. */
+void subject_expect(route_case *c);
+
 /* One line of text, as in the corpus. */
 void subject_write(FILE *out, question_op op, const void *subject, const char *note);
 

@@ -2,6 +2,7 @@
 #include "explain_script.h"
 #include "guards/guard.h"
 #include "laws/cache_walk.h"
+#include "script_answers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +22,10 @@ typedef struct column {
     cpr_status errors[CACHE_OPS_MAX];
 } column;
 
-static bool asks(const cache_op *op) {
-    return op->kind == CACHE_GET || op->kind == CACHE_CAPTURE || op->kind == CACHE_REPLAY ||
-           op->kind == CACHE_RESOLVE || op->kind == CACHE_PREBUILD;
-}
-
 static void note(void *context, const cache_observation *seen) {
     column *to = context;
     to->errors[seen->step] = seen->error.status;
-    if (!asks(seen->op) || seen->skipped)
+    if (!script_asks(seen->op->kind) || seen->skipped)
         to->outcomes[seen->step] = GUARD_NOT_ASKED;
     else if (seen->error.status != CPR_OK)
         to->outcomes[seen->step] = GUARD_REFUSES;

@@ -131,8 +131,9 @@ static void replay_text(replay *r, const char *path) {
     char mistake[4600];
     if (text_file_visit(path, replay_case, r, mistake, sizeof mistake))
         return;
-    if (begin(r, path, ""))
-        tell_mistake(r, "", mistake);
+    if (!begin(r, path, ""))
+        return;
+    tell_mistake(r, "", mistake);
     end(r);
 }
 

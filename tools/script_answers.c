@@ -7,14 +7,14 @@ typedef struct answers {
     const char *separator;
 } answers;
 
-static bool asks(cache_op_kind kind) {
+bool script_asks(cache_op_kind kind) {
     return kind == CACHE_GET || kind == CACHE_CAPTURE || kind == CACHE_REPLAY || kind == CACHE_RESOLVE ||
            kind == CACHE_PREBUILD;
 }
 
 static void answer(void *context, const cache_observation *seen) {
     answers *a = context;
-    if (!asks(seen->op->kind))
+    if (!script_asks(seen->op->kind))
         return;
     fprintf(a->out, "%s\"", a->separator);
     a->separator = ",";

@@ -10,4 +10,7 @@
  * what it asks about is not there. False without memory. */
 bool script_answers_write(FILE *out, const cache_case *c);
 
+/* Is there an answer to such an operation? */
+bool script_asks(cache_op_kind kind);
+
 #endif

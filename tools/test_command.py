@@ -462,6 +462,22 @@ def test_replay_goes_on_behind_what_kills_it(folder):
     assert "kills.jsonl:3 after: " in rest[1] and rest[2:] == ["1 passed, 2 failed, 0 skipped"], rest
 
 
+def test_replay_ends_though_a_file_before_what_kills_it_cannot_be_read(folder):
+    write(folder, "a.jsonl", case())
+    write(folder, "a.expected.jsonl", "no json\n")
+    write(folder, "kills.jsonl", case(id="slow", cu_seqlens=[0, 2**62], cp_size=2**30, rank=0, ops=[{"op": "row_width", "n": 1}, {"op": "big"}]))
+    with subprocess.Popen([COMMAND, "replay", folder], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        time.sleep(0.5)
+        os.kill(child_of(process), signal.SIGKILL)
+        try:
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        assert process.returncode == REFUSED
+    assert out.splitlines()[1:] == ["0 passed, 2 failed, 0 skipped"], out
+
+
 def test_replay_of_one_id_twice(folder):
     result = replay_of(folder, "twice.jsonl", case() + case())
     assert result.out.endswith("1 passed, 1 failed, 0 skipped\n") and "same id" in result.out, result.out

@@ -42,7 +42,7 @@ class Route:
     def __init__(self, pointer, release, place):
         self._pointer, self._place = pointer, place
         self._made = {}
-        self._release = weakref.finalize(self, release, pointer)
+        weakref.finalize(self, release, pointer)
 
     def __copy__(self):
         return self
@@ -166,7 +166,7 @@ class RouteCache:
         self._handles, self._next_handle = {}, 1
         self._routes = OrderedDict()
         self._lock = threading.RLock()
-        self._free = weakref.finalize(self, c.library.cpr_cache_free, made)
+        weakref.finalize(self, c.library.cpr_cache_free, made)
 
     def __copy__(self):
         raise TypeError("a RouteCache cannot be copied: make another, and it fills itself")

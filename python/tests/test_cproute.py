@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import random
+import re
 import sys
 import unittest
 from unittest import mock
@@ -27,8 +28,11 @@ except ImportError:
     hypothesis = None
 
 import cproute
+from cproute import _library as c
 
-CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "corpus", "cases")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+CASES = os.path.join(ROOT, "corpus", "cases")
+HEADER = os.path.join(ROOT, "engine", "include", "cproute", "cproute.h")
 FORMS = [lambda cu: cu, lambda cu: np.array(cu, dtype=np.int64), lambda cu: np.array(cu, dtype=np.int32)]
 if torch:
     FORMS += [lambda cu: torch.tensor(cu, dtype=torch.int32), lambda cu: torch.tensor([cu, cu], dtype=torch.int64).t()[:, 1]]
@@ -101,6 +105,18 @@ class Corpus(unittest.TestCase):
             if isinstance(expected.get(field), list):
                 count = route.source_rows if field == "send_rows" else route.target_rows
                 self.assertEqual(listed(getattr(route, field), count), expected[field][rank])
+
+
+class Numbers(unittest.TestCase):
+    def test_they_are_those_of_the_header(self):
+        with open(HEADER) as file:
+            numbers = {name: int(number) for name, number in re.findall(r"\bCPR_(\w+) = (-?\d+)", file.read())}
+        for prefix, known in (("", c.DTYPES), ("", c.LAYOUTS), ("GUARD_", c.GUARDS)):
+            self.assertEqual(known, {name: numbers[prefix + name.upper()] for name in known})
+        self.assertEqual((len(c.DTYPES), len(c.LAYOUTS), len(c.GUARDS)),
+                         (numbers["OTHER_DTYPE"], numbers["LAYOUT_COUNT"], sum(name.startswith("GUARD_") for name in numbers)))
+        self.assertEqual((c.OTHER_DTYPE, c.NO_LAYOUT, c.CPU, c.CUDA, c.OTHER_DEVICE, c.SEND, c.RECV, c.DEVICE_ERROR),
+                         tuple(numbers[name] for name in ("OTHER_DTYPE", "LAYOUT_COUNT", "CPU", "CUDA", "OTHER_DEVICE", "SEND", "RECV", "DEVICE")))
 
 
 class Packs(unittest.TestCase):

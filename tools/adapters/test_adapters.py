@@ -195,8 +195,9 @@ class Kinds(unittest.TestCase):
 
 class Digests(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.root = self.folder.name
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
         for name in ("corpus/cases", "tools/adapters/known", "docs"):
             os.makedirs(os.path.join(self.root, name))
         self.write("corpus/cases/a.jsonl", '{"id":"a"}\n')
@@ -204,9 +205,6 @@ class Digests(unittest.TestCase):
         for name in ("megatron.py", "upstream.py"):
             self.write("tools/adapters/" + name, "x = 1\n")
         self.write("docs/upstream.md", digests.sentence(self.root))
-
-    def tearDown(self):
-        self.folder.cleanup()
 
     def write(self, name, text):
         with open(os.path.join(self.root, name), "w") as file:
