@@ -14,12 +14,13 @@ fuzzers, and unit, three packs there and back as the tests of implementations do
 AFL++, the others to raw under libFuzzer. A run that finds nothing counts as slower than every other one.
 
 Every run is written to build/detection/runs.jsonl at once; the same command goes on where it was interrupted. Exit code 0: everything
-wanted was reached, 1: it was not, 2: wrong use.
+wanted was reached, 1: it was not, 2: wrong use, 130: interrupted.
 
     ci/detection.py check   does every patch apply and compile? Seconds; a part of make lint
 """
 
 import collections
+import contextlib
 import concurrent.futures
 import functools
 import glob
@@ -62,7 +63,7 @@ HANG_SECONDS = 2
 # After which AFL++ leaves an input and looks at it again, with all of HANG_SECONDS, if it ran through something new. It would make
 # it 20 by itself, which a busy machine may take for any input.
 AFL_MILLISECONDS = 500
-MEDIAN_WANTED, A12_WANTED, LEAST_PATCHES = 5.0, 0.9, 20
+LEAST_PATCHES = 20
 NEVER = math.inf
 PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path('planted', 'planted.h')}")
 GRACE_SECONDS = 15
@@ -272,15 +273,15 @@ def run_once(patch, programs, engine, seed, seconds):
     with open(os.path.join(folder, "log"), "wb") as log:
         process = subprocess.Popen(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, env=environment_of(engine, board), start_new_session=True)
-        # AFL++ ends by itself after a crash, and goes on after a hang.
-        ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS,
-                                 lambda: engine.endswith("AFL++") and found_something(engine, folder, None))
-        took = (time.monotonic_ns() - begun) / 1e9
         try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+            # AFL++ ends by itself after a crash, and goes on after a hang.
+            ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS,
+                                     lambda: engine.endswith("AFL++") and found_something(engine, folder, None))
+            took = (time.monotonic_ns() - begun) / 1e9
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if engine.endswith("AFL++"):
             # A target that hangs would go on without its fuzzer.
             fuzz_afl.end_orphans(os.path.join(programs, "afl_"))
@@ -428,10 +429,6 @@ def shrink_figures(shrunk, searched):
             "seconds": {tool: statistics.median([entry[tool + " seconds"] for entry in shrunk]) for tool in tools}}
 
 
-def shown(seconds):
-    return "never" if seconds is None else f"{seconds:.3f}" if seconds < 0.1 else f"{seconds:.2f}"
-
-
 def summary(rows):
     medians = [row["engines"][engine]["median"] for row in rows for engine in ENGINES]
     found = all(row["engines"][engine]["found"] == row["engines"][engine]["of"] > 0 for row in rows for engine in ENGINES)
@@ -439,7 +436,7 @@ def summary(rows):
     return {"bugs": len(rows), "all_found": found,
             "slowest_median": None if None in medians else max(medians),
             "a12_median": {baseline: statistics.median(values) for baseline, values in a12_of.items()},
-            "a12_below": {baseline: sorted({row["name"] for row in rows if min(row["a12"][baseline].values()) < A12_WANTED})
+            "a12_below": {baseline: sorted({row["name"] for row in rows if min(row["a12"][baseline].values()) < metrics.A12_WANTED})
                           for baseline in HELD_TO}}
 
 
@@ -451,14 +448,14 @@ def report(rows):
         sizes = "".join(f"{value:>{width}g}" for value, width in zip(
             [shrinking["median"]["ours"], shrinking["median"]["libFuzzer"], shrinking["median"]["AFL++"], shrinking["optimum"]],
             (11, 7, 6, 6))) if shrinking else ""
-        print(f"{row['name']:<26}" + "".join(f"{shown(row['engines'][engine]['median']):>14}" for engine in ENGINES + BASELINES) +
+        print(f"{row['name']:<26}" + "".join(f"{metrics.shown(row['engines'][engine]['median']):>14}" for engine in ENGINES + BASELINES) +
               "".join(f"{min(row['a12'][baseline].values()):>10.2f}" for baseline in HELD_TO) + sizes)
     told = summary(rows)
     print(f"\n{told['bugs']} faults, found by every engine in every run: {'yes' if told['all_found'] else 'NO'}; slowest median "
-          f"{shown(told['slowest_median'])} s (wanted below {MEDIAN_WANTED:g}); median A12 against raw "
-          f"{told['a12_median']['raw']:.2f}, unit {told['a12_median']['unit']:.2f} (wanted {A12_WANTED:g})")
+          f"{metrics.shown(told['slowest_median'])} s (wanted below {metrics.MEDIAN_WANTED:g}); median A12 against raw "
+          f"{told['a12_median']['raw']:.2f}, unit {told['a12_median']['unit']:.2f} (wanted {metrics.A12_WANTED:g})")
     for baseline in HELD_TO:
-        print(f"A12 below {A12_WANTED:g} against {baseline}: {' '.join(told['a12_below'][baseline]) or 'none'}")
+        print(f"A12 below {metrics.A12_WANTED:g} against {baseline}: {' '.join(told['a12_below'][baseline]) or 'none'}")
     return told
 
 
@@ -475,16 +472,15 @@ def jobs_of(patches, seeds):
 
 def in_parallel(tasks, work, what):
     """Calls work(*task) for all tasks on JOBS threads; false if it was interrupted."""
-    stopped = threading.Event()
-    previous = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    stop = tree.Stop()
     begun = told = time.monotonic()
     done = 0
 
     def one(task):
-        if not stopped.is_set():
+        if not stop.asked:
             work(*task)
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
+    with stop, concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
         running = {pool.submit(one, task) for task in tasks}
         total = len(running)
         while running:
@@ -495,8 +491,7 @@ def in_parallel(tasks, work, what):
             if time.monotonic() - told >= PROGRESS_EVERY:
                 told = time.monotonic()
                 print(f"{told - begun:6.0f} s  {what}: {done} of {total}", flush=True)
-    signal.signal(signal.SIGINT, previous)
-    return not stopped.is_set()
+    return not stop.asked
 
 
 def measure(patches, seeds, seconds, state):
@@ -577,7 +572,7 @@ def run():
     finished = finished and (not shrinks or measure_shrinking(patches, folders, shrinks, seeds, seconds, state))
     if not finished:
         print("interrupted: the same command goes on from here")
-        return tree.EXIT_FINDINGS
+        return tree.EXIT_INTERRUPTED
     alarms = false_alarms(state, seconds)
     if alarms:
         print(f"found in the engine as it is, so nothing here means anything: {', '.join(alarms)}. On a busy machine it is a hang that is none:"
@@ -588,8 +583,8 @@ def run():
     if not os.environ.get("BUGS"):
         metrics.keep("detection", {"rows": rows, "summary": told, "seeds": seeds, "limit": seconds, "shrinks": shrinks, "jobs": tree.jobs(),
                                  "seconds": round(time.monotonic() - begun)})
-    good = told["all_found"] and told["slowest_median"] is not None and told["slowest_median"] < MEDIAN_WANTED and \
-        all(value >= A12_WANTED for value in told["a12_median"].values())
+    good = told["all_found"] and told["slowest_median"] is not None and told["slowest_median"] < metrics.MEDIAN_WANTED and \
+        all(value >= metrics.A12_WANTED for value in told["a12_median"].values())
     return tree.EXIT_CLEAN if good else tree.EXIT_FINDINGS
 
 

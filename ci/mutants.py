@@ -16,7 +16,8 @@ dropped; so are those that are no C.
 
 Every verdict is written to build/mutants/state.jsonl at once, so an interrupted run goes on where it was; verdicts are good as
 long as engine, laws and corpus are as they were, and those of tests as long as the tests are. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
-Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any more, 2: wrong use.
+Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any more, 2: wrong use,
+130: interrupted.
 """
 
 import collections
@@ -48,7 +49,6 @@ import tree
 FOLDER = os.path.join(tree.BUILD, "mutants")
 STATE = os.path.join(FOLDER, "state.jsonl")
 EQUIVALENT = tree.path("ci", "mutants", "equivalent.jsonl")
-WANTED_BEFORE_FUZZING, WANTED = 97.0, 99.0
 SEED, ROUNDS, ROUNDS_UNDER_ASAN, ROUNDS_AT_FIRST = 1, 2000, 600, 24
 # A hang takes so many times the processor time that the engine itself takes, and so many seconds at least.
 TIMES_THE_ENGINE, LEAST_CPU_SECONDS, MOST_CPU_SECONDS = 8, 4, 600
@@ -221,6 +221,8 @@ class Laboratory:
         self.learning = children_took()
         try:
             worker.judge([])
+        except swap.NotCompiled as failed:
+            raise tree.BuildFailed(str(failed))
         except Outcome as outcome:
             raise tree.BuildFailed(f"the engine itself fails in the stage {outcome.verdict['stage']}: {outcome.verdict['details']}")
         self.learning = None
@@ -311,6 +313,8 @@ class Worker:
         try:
             self.judge(self.compile(mutant, swap.included_by(name)))
             verdict = {"verdict": SURVIVED, "stage": "", "details": ""}
+        except swap.NotCompiled as failed:
+            verdict = Outcome("not C", details=str(failed).splitlines()[0]).verdict
         except Outcome as outcome:
             verdict = outcome.verdict
         finally:
@@ -321,10 +325,7 @@ class Worker:
         """Names of the sources whose objects differ."""
         objects = {}
         for source in sources:
-            try:
-                compiled = self.lab.object_of(self.engine, source, self.path(source + ".fast.o"))
-            except swap.NotCompiled as failed:
-                raise Outcome("not C", details=str(failed).splitlines()[0])
+            compiled = self.lab.object_of(self.engine, source, self.path(source + ".fast.o"))
             if compiled != self.lab.originals[source]:
                 objects[source] = compiled
         if not objects:
@@ -391,10 +392,7 @@ class Worker:
         """Once for a mutant."""
         program = self.path(f"{target}-{build.preset}")
         if program not in self.made:
-            try:
-                build.link(target, objects, program)
-            except swap.NotCompiled as failed:
-                raise Outcome("not C", details=str(failed))
+            build.link(target, objects, program)
             self.made.add(program)
         return program
 
@@ -464,11 +462,12 @@ class Tally:
         dropped = "  ".join(f"{name} {self.dropped[name]}" for name in DROPPED)
         return (f"{self.judged()} mutants: killed by {stages}; survived {len(self.survivors)}\n"
                 f"dropped: {dropped}  equivalent, listed {self.equivalent}\n"
-                f"killed before fuzzing: {self.percent_before_fuzzing():.2f} % (wanted {WANTED_BEFORE_FUZZING:g} %), in all: "
-                f"{self.percent(self.killed()):.2f} % (wanted {WANTED:g} %)")
+                f"killed before fuzzing: {self.percent_before_fuzzing():.2f} % (wanted {metrics.KILLED_BEFORE_FUZZING_WANTED:g} %), in all: "
+                f"{self.percent(self.killed()):.2f} % (wanted {metrics.KILLED_WANTED:g} %)")
 
     def good(self):
-        return self.judged() > 0 and self.percent_before_fuzzing() >= WANTED_BEFORE_FUZZING and self.percent(self.killed()) >= WANTED
+        return (self.judged() > 0 and self.percent_before_fuzzing() >= metrics.KILLED_BEFORE_FUZZING_WANTED
+                and self.percent(self.killed()) >= metrics.KILLED_WANTED)
 
 
 def chosen_files(choice):
@@ -508,24 +507,24 @@ def try_all(mutants, state, equivalents, laboratory, jobs):
     """False if it was interrupted."""
     left = [mutant for mutant in mutants if mutant["id"] not in state.verdicts and not equivalents.known(mutant)]
     workers = [Worker(laboratory, str(number)) for number in range(jobs)]
-    stopped = threading.Event()
+    stop = tree.Stop()
     done = collections.Counter()
     begun = time.monotonic()
 
     def work(worker):
-        while not stopped.is_set():
+        while not stop.asked:
             with laboratory.lock:
                 mutant = left.pop(0) if left else None
             if not mutant:
                 return
             verdict = worker.try_mutant(mutant)
-            if not stopped.is_set():
+            # Ctrl-C ends compilers, too.
+            if not stop.asked:
                 state.add(mutant, verdict)
                 done[verdict["verdict"]] += 1
 
-    previous = signal.signal(signal.SIGINT, lambda *_: stopped.set())
     total, told = len(left), begun
-    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+    with stop, concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         running = [pool.submit(work, worker) for worker in workers]
         while any(not future.done() for future in running):
             concurrent.futures.wait(running, timeout=0.5)
@@ -535,10 +534,9 @@ def try_all(mutants, state, equivalents, laboratory, jobs):
                 eta = (total - sum(done.values())) / rate if rate else 0
                 print(f"{told - begun:6.0f} s  {sum(done.values()):>6} of {total}  {done[KILLED]} killed  {done[SURVIVED]} survived"
                       f"  {sum(done[name] for name in DROPPED)} dropped  about {eta / 60:.0f} min left", flush=True)
-    signal.signal(signal.SIGINT, previous)
     for future in running:
         future.result()
-    return not stopped.is_set()
+    return not stop.asked
 
 
 def whole_number(name, otherwise, least=1):
@@ -570,7 +568,7 @@ def run():
     print(tally.table())
     if not finished:
         print("interrupted: the same command goes on from here")
-        return tree.EXIT_FINDINGS
+        return tree.EXIT_INTERRUPTED
     if len(stages) < len(STAGES) or os.environ.get("FILES"):
         return tree.EXIT_CLEAN if not tally.survivors and not gone else tree.EXIT_FINDINGS  # a look, and no measurement
     metrics.keep("mutants-sample" if count else "mutants", {

@@ -2,7 +2,7 @@
 """Mutants of C sources: every small change that an operator can make, by tokens, so that changes stay inside of what they change.
 
 universalmutator's rules work on single lines of text. Here statements, conditions and initializers go over several lines, which
-is where such rules end; ci/mutants.py takes both, `--rules` says which.
+is where such rules end; ci/mutants.py takes both, `RULES=` says which.
 """
 
 import bisect
