@@ -4,8 +4,8 @@
     ci/metrics.py         measures what was not yet measured of this commit, which takes a night, then writes the page
     ci/metrics.py page    writes the page from what there is; what is missing is named with the command that measures it
 
-Every measurement is kept in build/metrics/ with the command that made it, machine, date and commit, and shown with them. The
-measuring scripts go on where they were interrupted, and so does this one.
+Every measurement is kept in docs/metrics/ with the command that made it, machine, date and commit, and shown with them: one that takes
+a night need not be made where the others are. The measuring scripts go on where they were interrupted, and so does this one.
 """
 
 import datetime
@@ -17,7 +17,7 @@ import sys
 
 import tree
 
-KEPT = os.path.join(tree.BUILD, "metrics")
+KEPT = tree.path("docs", "metrics")
 PAGE = tree.path("docs", "METRICS.md")
 PLOT = tree.path("docs", "detection.svg")
 # To be reached: percent of the mutants, seconds, and chance that an engine is sooner than a baseline.
