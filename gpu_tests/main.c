@@ -170,7 +170,7 @@ static int run_all(const options *o, const machine *m, const run_setup *setup, b
         json_begin(json, m, setup, count, arguments);
     bool first = true;
     for (int64_t i = 0; i < job_count; i++) {
-        if (!options_choose(o, strchr(jobs[i].name, '/') + 1) && !options_choose(o, jobs[i].name))
+        if (!options_choose(o, jobs[i].name))
             continue;
         run_one(&jobs[i], setup, m, b, &result);
         add(&t, &result);

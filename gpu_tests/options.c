@@ -18,6 +18,7 @@ static const char USAGE[] =
     "  --one-host         with it: by each other's memory, as GPUs of one host do (NCCL 2.30 and later)\n"
     "  --measure          the measurements too\n"
     "  --only A,B         tests whose names begin so\n"
+    "  --except A,B       but those whose names begin so\n"
     "  --list             names of the tests\n"
     "  --gpus             how many there are; for none, why; one-host: if ranks that share them can be of "
     "one\n"
@@ -69,7 +70,7 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
     };
     struct {
         const char *name, **text;
-    } const texts[] = {{"--only", &o->only}, {"--json", &o->json}};
+    } const texts[] = {{"--only", &o->only}, {"--except", &o->except}, {"--json", &o->json}};
 
     for (int i = 1; i < count; i++) {
         const char *name = arguments[i], *value = i + 1 < count ? arguments[i + 1] : NULL;
@@ -110,16 +111,19 @@ bool options_read(int count, char **arguments, options *o, int *exit_code) {
     return true;
 }
 
-bool options_choose(const options *o, const char *name) {
-    if (o->quick && strstr(name, "_blocking"))
-        return false;
-    if (!o->only)
-        return true;
-    for (const char *at = o->only; *at;) {
+static bool is_among(const char *names, const char *name) {
+    const char *bare = strchr(name, '/') + 1;
+    for (const char *at = names; *at;) {
         const size_t length = strcspn(at, ",");
-        if (length > 0 && !strncmp(name, at, length))
+        if (length > 0 && (!strncmp(name, at, length) || !strncmp(bare, at, length)))
             return true;
         at += length + (at[length] == ',');
     }
     return false;
+}
+
+bool options_choose(const options *o, const char *name) {
+    if (o->quick && strstr(name, "_blocking"))
+        return false;
+    return (!o->only || is_among(o->only, name)) && !(o->except && is_among(o->except, name));
 }

@@ -19,15 +19,16 @@ typedef struct options {
         in_process; /* simulated tests alone, without a process for each: for compute-sanitizer and debuggers */
     bool measure;   /* also what takes time only to be measured */
     bool list;
-    bool gpus;        /* how many there are */
-    const char *only; /* names of tests, or their beginnings, with commas; NULL: all */
-    const char *json; /* file; NULL: none */
+    bool gpus;          /* how many there are */
+    const char *only;   /* names of tests, or their beginnings, with commas; NULL: all */
+    const char *except; /* which of them are left out; NULL: none */
+    const char *json;   /* file; NULL: none */
 } options;
 
 /* True to go on; else *exit_code says how to end. */
 bool options_read(int count, char **arguments, options *o, int *exit_code);
 
-/* Is a test asked for? */
+/* Is a test asked for? By its name, with simulated/ or nccl/ before it or without. */
 bool options_choose(const options *o, const char *name);
 
 #endif
