@@ -207,6 +207,7 @@ bool test_device_memory(stage *s) {
     bool good = open_scene(&c, s) && works(&c, 1);
     if (good && c.am_culprit)
         good = hog_device_memory(s, pieces, MOST_PIECES, &count);
+    stage_meet(s); /* taking it all lasts longer than ranks may keep each other waiting */
     stage_step(s, "rank %" PRId64 " has no device memory left", c.culprit);
     const size_t wide = 1 << 20; /* 4 GiB of rows in all */
     cpr_error error = {0};
