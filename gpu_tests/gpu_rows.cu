@@ -64,6 +64,13 @@ __global__ void check_bytes_kernel(const unsigned char *bytes, size_t size, unsi
             note_wrong(wrong, i);
 }
 
+__global__ void compare_kernel(const unsigned char *bytes, const unsigned char *wanted, size_t size,
+                               gpu_count *wrong) {
+    for (size_t i = first_item(); i < size; i += items_per_step())
+        if (bytes[i] != wanted[i])
+            note_wrong(wrong, i);
+}
+
 __global__ void random_kernel(uint64_t *numbers, size_t count, uint64_t seed) {
     for (size_t i = first_item(); i < count; i += items_per_step())
         numbers[i] = mixed(mixed(seed) + i);
@@ -109,6 +116,15 @@ cudaError_t gpu_check_bytes(const void *bytes, size_t size, unsigned char value,
         return cudaSuccess;
     check_bytes_kernel<<<blocks_for(size), THREADS, 0, stream>>>(static_cast<const unsigned char *>(bytes),
                                                                  size, value, wrong);
+    return cudaGetLastError();
+}
+
+cudaError_t gpu_compare(const void *bytes, const void *wanted, size_t size, gpu_count *wrong,
+                        cudaStream_t stream) {
+    if (size == 0)
+        return cudaSuccess;
+    compare_kernel<<<blocks_for(size), THREADS, 0, stream>>>(
+        static_cast<const unsigned char *>(bytes), static_cast<const unsigned char *>(wanted), size, wrong);
     return cudaGetLastError();
 }
 

@@ -36,6 +36,10 @@ cudaError_t gpu_check(const void *rows, const int64_t *tokens, int64_t count, si
 cudaError_t gpu_check_bytes(const void *bytes, size_t size, unsigned char value, gpu_count *wrong,
                             cudaStream_t stream);
 
+/* Adds every byte in which the two differ. */
+cudaError_t gpu_compare(const void *bytes, const void *wanted, size_t size, gpu_count *wrong,
+                        cudaStream_t stream);
+
 /* Numbers that depend on the seed and their place. */
 cudaError_t gpu_random(uint64_t *numbers, int64_t count, uint64_t seed, cudaStream_t stream);
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-static const int64_t token_counts[] = {256, 8192, 16384, 65536};
+static const int64_t token_counts[] = {65536, 16384, 8192, 256};
 static const int64_t sequence_counts[] = {8, 64, 1024};
 
 bool measured_pack(int64_t number, int64_t cp_size, pack *p) {

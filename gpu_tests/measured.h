@@ -13,11 +13,11 @@ enum {
     MEASURED_ROW_BYTES = MEASURED_WIDTH * MEASURED_ELEMENT_BYTES,
     MEASURED_BATCHES = 9,
     MEASURED_RUNS = 20, /* in a batch */
-    MEASURED_WARM_UP = 5,
+    MEASURED_WARM_UP = 100,
     MEASURED_SETS = 4, /* of buffers, in turn */
 };
 
-/* The packs for cp_size ranks, counted from 0. False: there are no more. */
+/* The packs for cp_size ranks, counted from 0, the largest first, so that clocks are up when runs are short. False: there are no more. */
 bool measured_pack(int64_t number, int64_t cp_size, pack *p);
 
 /* All of it, as JSON. */

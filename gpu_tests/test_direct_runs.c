@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How conversions without a route run: several at once, without waiting, by the method that is chosen, and how fast. */
+#include "measured.h"
 #include "sync_count.h"
 #include "tests.h"
 #include "trip.h"
@@ -252,7 +253,7 @@ bool test_direct_methods(stage *s) {
  * MARK: - Measured
  *============================================================================*/
 
-enum { WIDTH = 4096, ROW_BYTES = 2 * WIDTH, TOKENS = 32768, BATCHES = 9, RUNS = 20, WARM_UP = 5 };
+enum { ROW_BYTES = MEASURED_ROW_BYTES, TOKENS = 32768, BATCHES = MEASURED_BATCHES };
 
 static int ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -260,22 +261,29 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* NULL direction: a copy of the same bytes. */
+static bool run_measured(trip *t, const cpr_direction *direction, int number) {
+    const stage *s = t->stage;
+    void *const *from = number % 2 ? t->home.rows : t->start.rows;
+    if (direction)
+        return conversion_run(&t->conversion, *direction, from, t->away.rows);
+    bool good = true;
+    for (int64_t r = 0; good && r < s->count; r++)
+        good = CUDA_TRY(
+            s, cudaMemcpyAsync(t->away.rows[r], from[r], t->away.bytes, cudaMemcpyDeviceToDevice, s->stream));
+    return good;
+}
+
 static bool time_batches(trip *t, const cpr_direction *direction, double *median) {
     const stage *s = t->stage;
     double times[BATCHES];
     cudaEvent_t begin = NULL, end = NULL;
     bool good = CUDA_TRY(s, cudaEventCreate(&begin)) && CUDA_TRY(s, cudaEventCreate(&end));
     for (int b = -1; good && b < BATCHES; b++) {
-        const int runs = b < 0 ? WARM_UP : RUNS;
-        good = CUDA_TRY(s, cudaEventRecord(begin, s->stream));
-        for (int i = 0; good && i < runs; i++) {
-            void *const *from = i % 2 ? t->home.rows : t->start.rows;
-            if (direction)
-                good = conversion_run(&t->conversion, *direction, from, t->away.rows);
-            for (int64_t r = 0; good && !direction && r < s->count; r++)
-                good = CUDA_TRY(s, cudaMemcpyAsync(t->away.rows[r], from[r], t->away.bytes,
-                                                   cudaMemcpyDeviceToDevice, s->stream));
-        }
+        const int runs = b < 0 ? MEASURED_WARM_UP : MEASURED_RUNS;
+        /* The first run waits for its launch, and is not timed. */
+        good = run_measured(t, direction, runs - 1) && CUDA_TRY(s, cudaEventRecord(begin, s->stream));
+        for (int i = 0; good && i < runs; i++)
+            good = run_measured(t, direction, i);
         float ms = 0;
         good = good && CUDA_TRY(s, cudaEventRecord(end, s->stream)) && stage_wait(s) &&
                CUDA_TRY(s, cudaEventElapsedTime(&ms, begin, end));
@@ -298,7 +306,7 @@ static bool tell(const trip *t, const char *what, bool forward, double us) {
     const stage *s = t->stage;
     line l = {.bytes = (int64_t)t->away.bytes * s->count,
               .rows = t->rows,
-              .width = WIDTH,
+              .width = MEASURED_WIDTH,
               .cp = s->cp_size,
               .sequences = t->plan.pack->entries - 1,
               .time_us = us};
