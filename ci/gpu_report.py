@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/gpu.md, out of the results that ci/gpu.py keeps in docs/gpu/: one file for each kind of machine, the latest run."""
 
+import contextlib
 import glob
 import json
 import os
@@ -28,18 +29,53 @@ NO_PYTORCH = {"date": None, "command": "bench/compare_torch.py", "commit": None,
               "lines": [], "wrong": 0, "failed": []}
 
 
+def results_in(path):
+    """What cproute_gpu_tests or bench/compare_torch.py wrote, or None. Of tests that were cut, the jobs that had ended: each is a line."""
+    try:
+        with open(path, errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    lines = text.split("\n")
+    while lines:
+        with contextlib.suppress(ValueError):
+            return counted(json.loads("\n".join(lines).rstrip(",\n") + "]}"))
+        lines.pop()
+    return None
+
+
+def counted(results):
+    jobs = results["jobs"]
+    counts = {outcome: sum(job["outcome"] == outcome for job in jobs) for outcome in ("passed", "failed", "skipped")}
+    return {**results, **counts, "wrong": sum(job["wrong"] for job in jobs), "cut": True}
+
+
+def not_run(runs, sanitized, torch):
+    """[(what, why)]"""
+    steps = [(run["name"], run.get("not_run")) for run in runs] + [("PyTorch's conversion", (torch or {}).get("not_run"))]
+    return [(what, why) for what, why in steps if why]
+
+
 def keep(runs, sanitized, seconds, torch=None):
-    first = runs[0]
+    """False: no run has got as far as to tell what machine this is."""
+    first = next((run for run in runs if run.get("devices")), None)
+    if not first:
+        return False
     gpus = first["devices"]
     name = re.sub(r"[^a-z0-9]+", "-", f"{len(gpus)}x {gpus[0]}".lower()).strip("-")
     os.makedirs(FOLDER, exist_ok=True)
     results = {"date": first["date"], "commit": tree.commit(), "devices": gpus, "driver": first["driver"], "nccl": first["nccl"],
                "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized, "torch": torch,
                "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "one_host", "jobs", "passed", "failed",
-                                                        "skipped", "wrong", "broken")} for run in runs]}
-    with open(os.path.join(FOLDER, name + ".json"), "w") as file:
+                                                        "skipped", "wrong", "broken", "not_run")} for run in runs]}
+    path = os.path.join(FOLDER, name + ".json")
+    with open(path + ".new", "w") as file:
         json.dump(results, file, indent=1)
         file.write("\n")
+    os.replace(path + ".new", path)
+    return True
 
 
 def table(head, rows):
@@ -51,6 +87,15 @@ def jobs_of(results, name):
     """(run, job) of all runs in which a test took part."""
     return [(run, job) for run in results["runs"] for job in run["jobs"] if job["name"].endswith("/" + name)
             and job["outcome"] != "skipped"]
+
+
+def columns(results):
+    """{what ranks they have: the runs that have them, of those that came to a test}"""
+    found = {}
+    for run in results["runs"]:
+        if run["jobs"]:
+            found.setdefault(described(run), []).append(run)
+    return found
 
 
 def described(run):
@@ -65,25 +110,24 @@ def outcome(job):
 
 
 def tests(results):
-    """A row a test: cases judged in each run."""
-    runs = results["runs"]
+    """A row a test: cases judged by each number of ranks."""
+    runs, by_ranks = results["runs"], columns(results)
     meanings = {job["name"].split("/")[1]: job["meaning"] for run in runs for job in run["jobs"]}
-    rows = []
-    for name in meanings:
-        simulated = [job for run in runs[:1] for job in run["jobs"] if job["name"] == f"simulated/{name}"]
-        cells = [outcome(simulated[0]) if simulated else ""]
-        for run in runs:
-            found = [job for job in run["jobs"] if job["name"] == f"nccl/{name}"]
-            cells.append(outcome(found[0]) if found else "")
-        rows.append([name, *cells, meanings[name]])
+
+    def cell(chosen, name):
+        return next((outcome(job) for run in chosen for job in run["jobs"] if job["name"] == name), "")
+
+    rows = [[name, cell(runs, f"simulated/{name}"), *(cell(chosen, f"nccl/{name}") for chosen in by_ranks.values()), meaning]
+            for name, meaning in meanings.items()]
     text = "Cases judged; a bar where a test does not apply. P ranks over NCCL, on GPUs of their own, or sharing one by sockets or memory.\n\n"
-    text += table(["test", "simulated", *(described(run) for run in runs), "what holds"], rows)
+    text += table(["test", "simulated", *by_ranks, "what holds"], rows)
     wrong = sum(run["wrong"] for run in runs)
-    broken = "".join(f"Broken: {run['name']}: {run['broken']}.\n" for run in runs if run.get("broken"))
+    broken = "".join(f"- Broken: {run['name']}: {run['broken']}.\n" for run in runs if run.get("broken"))
+    broken += "".join(f"- Not run: {what}: {why}.\n" for what, why in not_run(runs, results["sanitized"], results.get("torch")))
     failed = "".join(f"- {run['name']}, {job['name']}: {job['details']}\n" for run in runs for job in run["jobs"]
                      if job["outcome"] == "failed")
     sanitized = ", ".join(f"{tool} {how}" for tool, how in results["sanitized"].items()) or "not run"
-    return text + f"\nWrong bytes: {wrong}. compute-sanitizer: {sanitized}.\n{broken}{failed}"
+    return text + f"\nWrong bytes: {wrong}. compute-sanitizer: {sanitized}.\n" + ("\n" if broken or failed else "") + broken + failed
 
 
 def synchronisations(results):
@@ -105,16 +149,20 @@ def synchronisations(results):
                      "waits of one rank in one"], rows))
 
 
-def lines_by_shape(results, names):
+def shapes_of(jobs):
     """{(P, tokens, sequences): {(what, from): line}} of measured lines."""
     shapes = {}
-    for run in results["runs"]:
-        for job in run["jobs"]:
-            for line in job["lines"]:
-                if line["what"] in names and line["time"] > 0:
-                    shape = (line["cp"], line["rows"] * line["cp"], line["sequences"])
-                    shapes.setdefault(shape, {})[line["what"], line["from"]] = line
+    for job in jobs:
+        for line in job["lines"]:
+            if line["time"] > 0:
+                shape = (line["cp"], line["rows"] * line["cp"], line["sequences"])
+                shapes.setdefault(shape, {})[line["what"], line["from"]] = line
     return shapes
+
+
+def lines_by_shape(results, test, whole=()):
+    """Of one test: what it measured has taken turns. Without shapes that lack a line of `whole`, where it was cut."""
+    return {shape: lines for shape, lines in shapes_of(job for _, job in jobs_of(results, test)).items() if lines.keys() >= set(whole)}
 
 
 def takes_two_gpus(results):
@@ -123,13 +171,13 @@ def takes_two_gpus(results):
 
 
 def conversions(results):
-    shapes = lines_by_shape(results, ("conversion", "all-to-all"))
+    keys = (("conversion", "zigzag"), ("conversion", "contiguous"), ("all-to-all", "zigzag"))
+    shapes = lines_by_shape(results, "measure_conversion", keys)
     if not shapes:
         return takes_two_gpus(results)
     rows = []
     for (ranks, tokens, sequences), lines in sorted(shapes.items()):
-        there, back, bare = (lines[key]["time"] for key in (("conversion", "zigzag"), ("conversion", "contiguous"),
-                                                            ("all-to-all", "zigzag")))
+        there, back, bare = (lines[key]["time"] for key in keys)
         rows.append([ranks, f"{tokens:,}", sequences, f"{there:.0f}", f"{back:.0f}", f"{bare:.0f}", f"{there / bare:.2f}",
                      f"{back / bare:.2f}", f"{lines['conversion', 'zigzag']['algbw']:.0f}"])
     return ("Microseconds of pack, exchange and scatter, of the slowest rank, median of 9 batches of 20; rows of 4,096 bf16; beside NCCL's bare all-to-all of "
@@ -139,12 +187,13 @@ def conversions(results):
 
 
 def kernels(results):
-    shapes = lines_by_shape(results, ("pack", "scatter", "copy"))
+    keys = (("pack", "contiguous"), ("scatter", "zigzag"), ("copy", "zigzag"))
+    shapes = lines_by_shape(results, "measure_kernels", keys)
     if not shapes:
         return "Not measured on this machine.\n"
     rows = []
     for (ranks, tokens, sequences), lines in sorted(shapes.items()):
-        pack, scatter, copy = (lines[key] for key in (("pack", "contiguous"), ("scatter", "zigzag"), ("copy", "zigzag")))
+        pack, scatter, copy = (lines[key] for key in keys)
         rows.append([ranks, f"{tokens // ranks:,}", sequences, f"{pack['busbw']:.0f}", f"{scatter['busbw']:.0f}", f"{copy['busbw']:.0f}",
                      f"{100 * pack['busbw'] / copy['busbw']:.0f} %", f"{100 * scatter['busbw'] / copy['busbw']:.0f} %"])
     return ("GB/s, read and written together; rows of 4,096 bf16 of one rank; the other ranks wait meanwhile. Four sets of buffers in turn.\n\n"
@@ -169,6 +218,8 @@ def layer(results):
         for line in job["lines"]:
             steps.setdefault((line["rows"], line["what"]), {})[line["from"]] = line
         for (tokens, variant), found in steps.items():
+            if len(found) < 2:
+                continue
             step, moves = found["step"]["time"], found["moves"]["time"]
             waits = job["figures"].get(f"waits, {variant}, {tokens}")
             rows.append([found["step"]["cp"], f"{tokens:,}", variant, f"{step / 1e3:.2f}", f"{moves / 1e3:.3f}",
@@ -205,21 +256,26 @@ def against_copy(lines, key):
 
 def host_times(runs):
     """Of a conversion without a route, where ranks are real and reach each other."""
-    return [(job["figures"]["us of host time for one"], (run["ranks"], None, None)) for run, job in jobs_of({"runs": runs}, "direct_syncs")
-            if job["name"].startswith("nccl/") and (run.get("one_host") or not run["shares_gpus"])]
+    figure = "us of host time for one"
+    return [(job["figures"][figure], (run["ranks"], None, None)) for run, job in jobs_of({"runs": runs}, "direct_syncs")
+            if job["name"].startswith("nccl/") and figure in job["figures"] and (run.get("one_host") or not run["shares_gpus"])]
 
 
-def goals(runs, torch=None):
-    """Sentences: what was to be reached, whether it was, and the worst figure. Nothing for what was not measured."""
-    shapes = lines_by_shape({"runs": runs}, ("conversion", "direct", "all-to-all", "pack", "scatter", "copy"))
-    large = {shape: lines for shape, lines in shapes.items() if all(line["bytes"] >= FROM_BYTES for line in lines.values())}
-    small = {shape: lines for shape, lines in shapes.items() if all(line["bytes"] <= SMALL_BYTES for line in lines.values())}
-    beside = lines_by_shape({"runs": [{"jobs": [torch]}] if torch and is_timed(torch) else []}, ("torch", "direct"))
+def goals(runs, torch=None, gpus=1):
+    """Sentences: what was to be reached, whether it was, and the worst figure. One GPU has nothing to say of what it cannot measure."""
+    def measured(test):
+        return lines_by_shape({"runs": runs}, test)
+
+    conversions, direct = measured("measure_conversion"), measured("measure_without_route")
+    large = {shape: lines for shape, lines in direct.items() if all(line["bytes"] >= FROM_BYTES for line in lines.values())}
+    small = {shape: lines for shape, lines in direct.items() if all(line["bytes"] <= SMALL_BYTES for line in lines.values())}
+    beside = shapes_of([torch] if torch and is_timed(torch) else [])
     told = []
     for what, worst_of, wanted, unit, values in (
             (f"conversion against the bare all-to-all from {FROM_TOKENS:,} tokens on", max, 1.25, "x",
-             values_of({shape: lines for shape, lines in shapes.items() if shape[1] >= FROM_TOKENS}, ("conversion",), against_bare)),
-            ("pack and scatter against the device-to-device copy", min, 0.85, "x", values_of(shapes, ("pack", "scatter"), against_copy)),
+             values_of({shape: lines for shape, lines in conversions.items() if shape[1] >= FROM_TOKENS}, ("conversion",), against_bare)),
+            ("pack and scatter against the device-to-device copy", min, 0.85, "x",
+             values_of(measured("measure_kernels"), ("pack", "scatter"), against_copy)),
             ("without a route against the bare all-to-all from 32 MB of a rank on", max, 0.80, "x", values_of(large, ("direct",), against_bare)),
             ("without a route across the link, from 32 MB of a rank on", min, 340, "GB/s",
              values_of(large, ("direct",), lambda lines, key: lines[key]["busbw"])),
@@ -228,7 +284,9 @@ def goals(runs, torch=None):
             ("without a route, times as fast as PyTorch with upstream's cached route,", min, 2, "x",
              [(theirs / ours, shape) for shape, lines in beside.items()
               for theirs, ours in zip(times_of(lines, "torch"), times_of(lines, "direct"))])):
-        if values:
+        if not values:
+            told += [f"not measured: {what.rstrip(',')}"] if gpus > 1 else []
+        else:
             value, (ranks, tokens, sequences) = worst_of(values)
             reached = value <= wanted if worst_of is max else value >= wanted
             where = f"P = {ranks}" + (f", {tokens:,} tokens, S = {sequences}" if tokens else "")
@@ -238,12 +296,10 @@ def goals(runs, torch=None):
 
 
 def without_a_route(results):
-    shapes = lines_by_shape(results, ("direct", "conversion", "all-to-all"))
+    keys = (("direct", "zigzag"), ("direct", "contiguous"), ("all-to-all", "zigzag"))
     rows = []
-    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
-        if ("direct", "zigzag") not in lines:
-            continue
-        there, back, bare = (lines[key]["time"] for key in (("direct", "zigzag"), ("direct", "contiguous"), ("all-to-all", "zigzag")))
+    for (ranks, tokens, sequences), lines in sorted(lines_by_shape(results, "measure_without_route", keys).items()):
+        there, back, bare = (lines[key]["time"] for key in keys)
         rows.append([ranks, f"{tokens:,}", sequences, f"{there:.0f}", f"{back:.0f}", f"{bare:.0f}", f"{there / bare:.2f}",
                      f"{back / bare:.2f}", f"{lines['direct', 'zigzag']['busbw']:.0f}", f"{lines['direct', 'contiguous']['busbw']:.0f}"])
     text = "Between GPUs: not measured on this machine: it takes two GPUs that can write to each other's memory.\n"
@@ -251,11 +307,10 @@ def without_a_route(results):
         text = ("Microseconds, as above, of the one kernel that is all of it; GB/s across the link in each direction.\n\n"
                 + table(["P", "tokens", "S", "zigzag → contiguous", "contiguous → zigzag", "bare all-to-all", "ratio", "ratio back",
                          "GB/s", "GB/s back"], rows))
-    shapes = lines_by_shape(results, ("direct, one device", "copy, one device"))
+    keys = (("direct, one device", "zigzag"), ("direct, one device", "contiguous"), ("copy, one device", "zigzag"))
     rows = []
-    for (ranks, tokens, sequences), lines in sorted(shapes.items()):
-        there, back, copy = (lines[key] for key in (("direct, one device", "zigzag"), ("direct, one device", "contiguous"),
-                                                    ("copy, one device", "zigzag")))
+    for (ranks, tokens, sequences), lines in sorted(lines_by_shape(results, "direct_measure", keys).items()):
+        there, back, copy = (lines[key] for key in keys)
         rows.append([ranks, f"{tokens:,}", sequences, f"{there['time']:.0f}", f"{back['time']:.0f}", f"{copy['time']:.0f}",
                      f"{there['busbw']:.0f}", f"{back['busbw']:.0f}", f"{copy['busbw']:.0f}"])
     if rows:
@@ -283,6 +338,8 @@ def beside_pytorch(torch):
     bad = [f"- **wrong**: {line['wrong']:,} bytes of {line['what']}, {line['from']} → {line['to']}, P = {line['cp']}, "
            f"{line['rows'] * line['cp']:,} tokens, S = {line['sequences']}\n" for line in torch["lines"] if line["wrong"]]
     bad += [f"- **failed**: {sentence}\n" for sentence in torch["failed"]]
+    if torch.get("not_run"):
+        return f"Not run: {torch['not_run']}.\n"
     text = beside_pytorch_judged(torch) if not is_timed(torch) else beside_pytorch_timed(torch)
     return text + ("\n" if bad else "") + "".join(bad)
 
@@ -307,7 +364,7 @@ def beside_pytorch_judged(torch):
 
 def beside_pytorch_timed(torch):
     rows = []
-    for (ranks, tokens, sequences), lines in sorted(lines_by_shape({"runs": [{"jobs": [torch]}]}, ("torch", "direct", "conversion")).items()):
+    for (ranks, tokens, sequences), lines in sorted(shapes_of([torch]).items()):
         theirs = times_of(lines, "torch")
         cells = [f"{time:.0f}" for time in theirs] or ["-"] * 2
         for what in ("direct", "conversion"):
@@ -316,7 +373,7 @@ def beside_pytorch_timed(torch):
             cells += ([f"{time:.0f}" for time in ours] or ["-"] * 2) + (faster or ["-"] * 2)
         rows.append([ranks, f"{tokens:,}", sequences, *cells])
     if not rows:
-        return f"Nothing was timed. {what_ran(torch)}\n"
+        return f"Nothing was timed. {what_ran(torch)}\n" if torch["date"] else "Nothing was timed.\n"
     return (f"Zigzag → contiguous, and back: microseconds of the slowest rank, median of {torch['batches']} batches of {torch['runs']}; rows of 4,096 "
             "bf16; and how many times as fast as PyTorch. All are judged before they are timed. Upstream runs without gradients and without ranges of NVTX. "
             + what_ran(torch) + "\n\n" + table(["P", "tokens", "S", "PyTorch", "back", "without a route", "back", "times as fast", "back", "with a route", "back", "times as fast",
@@ -333,16 +390,25 @@ def lost_ranks(results):
     return "From the exchange to the error on rank 0, with a timeout of 4 s.\n\n" + table(["", "", "error after"], rows)
 
 
+def to_be_reached(results):
+    found = goals(results["runs"], results.get("torch"), len(results["devices"]))
+    if not found:
+        return "Not measured on this machine.\n"
+    sizes = ("\nSizes are those of a rank's whole shard, rows that stay included: 32 MB are 8,192 tokens on two ranks, of which about 16 MB cross the "
+             "link. GB/s count only what crosses.\n")
+    return "".join(f"- {goal}\n" for goal in found) + (sizes if any("MB of a rank" in goal for goal in found) else "")
+
+
 def section(results):
     gpus = results["devices"]
     runtime = results["cuda_runtime"]
     text = f"## {len(gpus)} × {gpus[0]}\n\n"
     text += (f"{results['date']}, commit {results['commit']}, driver {results['driver']}, CUDA {runtime // 1000}.{runtime % 1000 // 10}, "
              f"NCCL {results['nccl']}. `make gpu` took {results['seconds']} s, and ran:\n\n```\n")
-    text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"])
+    text += "".join(f"cproute_gpu_tests {' '.join(run['options'])}\n" for run in results["runs"] if not run.get("not_run"))
     text += "```\n\n### Tests\n\n" + tests(results)
     text += "\n### Synchronisations\n\n" + synchronisations(results)
-    text += "\n### To be reached\n\n" + ("".join(f"- {goal}\n" for goal in goals(results["runs"], results.get("torch"))) or "Not measured on this machine.\n")
+    text += "\n### To be reached\n\n" + to_be_reached(results)
     text += "\n### Conversions\n\n" + conversions(results)
     text += "\n### Without a route\n\n" + without_a_route(results)
     text += "\n### Beside PyTorch\n\n" + beside_pytorch(results.get("torch"))

@@ -225,6 +225,25 @@ class Page(unittest.TestCase):
         page = self.page_of([a_run([a_job("nccl/measure_conversion", lines=lines)], passed=1)])
         self.assertIn("## 2 × Some GPU", page)
         self.assertIn("| 2 | 8,192 | 8 | 125 | 150 | 100 | 1.25 | 1.50 | 100 |", page)
+        lines = [a_line("direct", "zigzag", 60.0), a_line("direct", "contiguous", 75.0), a_line("all-to-all", "zigzag", 50.0)]
+        without_route = a_job("nccl/measure_without_route", lines=lines)
+        both = self.page_of([a_run([a_job("nccl/measure_conversion", lines=lines), without_route], passed=1)])
+        self.assertIn("| 2 | 8,192 | 8 | 60 | 75 | 50 | 1.20 | 1.50 | 200 | 200 |", both)
+
+    def test_what_was_cut_while_it_was_measured(self):
+        for test in ("measure_conversion", "measure_without_route", "measure_kernels", "direct_measure", "measure_delta"):
+            for what in ("conversion", "direct", "pack", "direct, one device", "headwise"):
+                page = self.page_of([a_run([{**a_job(f"nccl/{test}", "failed"), "lines": [a_line(what, "zigzag", 125.0)]}], failed=1)])
+                self.assertIn("**failed**", page)
+        self.page_of([a_run([a_job("nccl/direct_syncs", "failed")], failed=1)])
+
+    def test_runs_of_as_many_ranks_are_one_column(self):
+        first, second = a_run([a_job("nccl/layouts")], passed=1), a_run([a_job("nccl/stuck")], passed=1)
+        page = self.page_of([first, second, a_run([], name="third", options=["--x"], not_run="no time left")])
+        self.assertIn("| test | simulated | P = 2 | what holds |", page)
+        self.assertIn("| stuck |  | 1,234 | something holds |", page)
+        self.assertIn("- Not run: third: no time left.", page)
+        self.assertNotIn("cproute_gpu_tests --x", page)
 
     def test_steps_of_the_layer(self):
         step, moves = a_line("headwise", "step", 20000.0), a_line("headwise", "moves", 1500.0)
@@ -239,7 +258,10 @@ class Page(unittest.TestCase):
         lines = [a_line("conversion", "zigzag", 125.0), a_line("conversion", "contiguous", 126.0), a_line("all-to-all", "zigzag", 100.0)]
         small = a_run([a_job("nccl/measure_conversion", lines=lines)], passed=1)
         self.assertEqual(gpu_report.goals([small]), [])
-        self.assertIn("### To be reached\n\nNot measured on this machine.", self.page_of([small]))
+        self.assertIn("### To be reached\n\nNot measured on this machine.", self.page_of([{**small, "devices": ["Some GPU"]}]))
+        self.assertEqual(len(gpu_report.goals([small], gpus=2)), 7)
+        self.assertIn("- not measured: without a route, times as fast as PyTorch with upstream's cached route\n", self.page_of([small]))
+        self.assertIn("32 MB are 8,192 tokens on two ranks, of which about 16 MB cross the link", self.page_of([small]))
         large = a_run([a_job("nccl/measure_conversion", lines=[{**line, "rows": 8192} for line in lines])], passed=1)
         self.assertEqual(gpu_report.goals([large])[0].partition(":")[0], "not reached")
         self.assertIn("1.26 x at worst (P = 2, 16,384 tokens, S = 8)", self.page_of([large]))
@@ -268,7 +290,7 @@ class Page(unittest.TestCase):
         self.assertIn("Nothing was timed.", self.page_of([run], {**gpu_report.NO_PYTORCH, "failed": ["why"]}))
         shared = self.page_of([run], beside_pytorch(lines, shares_gpus=True))
         self.assertIn("Not measured: it takes two GPUs. Judged on 2 ranks that share a GPU: 2 of 2 conversions", shared)
-        self.assertNotIn("as fast as PyTorch", shared)
+        self.assertNotIn("reached: without a route, times as fast as PyTorch", shared)
         broken = self.page_of([run], beside_pytorch([{**lines[0], "time": 0, "wrong": 6}], failed=["why"]))
         self.assertIn("- **wrong**: 6 bytes of torch, zigzag → x, P = 2, 8,192 tokens, S = 8\n- **failed**: why", broken)
 
@@ -281,7 +303,7 @@ class Page(unittest.TestCase):
         page = self.page_of([a_run([a_job("nccl/layouts", "failed")], failed=1, broken="exit code 9")])
         self.assertIn("**failed**", page)
         self.assertIn("all GPUs, nccl/layouts: rank 1: why", page)
-        self.assertIn("Broken: all GPUs: exit code 9.", page)
+        self.assertIn("- Broken: all GPUs: exit code 9.\n- all GPUs, nccl", page)
 
 
 if __name__ == "__main__":
