@@ -6,7 +6,7 @@
 RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which rank this is. PLAN is what `cproute_gpu_tests --packs` tells, with "device":
 cuda, over NCCL, or cpu, over gloo, where nothing is timed; and "counts": whether times mean anything. Every pack is judged both ways before it
 is timed, on all sets of buffers: whoever holds a token by the definition of the layout has its bytes. What is wrong is not timed. Rank 0 writes
-RESULTS. Exit code 3: some is wrong; 2: SOURCE has no such conversion.
+RESULTS, anew after each pack. Exit code 3: some is wrong; 2: SOURCE has no such conversion, and RESULTS say so.
 """
 import datetime
 import importlib
@@ -121,8 +121,9 @@ class Rank:
         return wrong
 
     def batch(self, convert, sets, runs):
-        """Microseconds of one run."""
+        """Microseconds of one run. The first is not timed: it waits for its launch, and for ranks that come to this batch later."""
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        convert(sets[-1])
         begin.record()
         for number in range(runs):
             convert(sets[number % len(sets)])
@@ -159,6 +160,13 @@ def say(lines):
     print(f"# PyTorch, {there['rows'] * there['cp']:>7,} tokens, S = {there['sequences']:>5,}: {how}", flush=True)
 
 
+def write(results, path):
+    """Whole at any time."""
+    with open(path + ".new", "w") as file:
+        json.dump(results, file)
+    os.replace(path + ".new", path)
+
+
 def main(source, plan_file, results_file):
     with open(plan_file) as file:
         plan = json.load(file)
@@ -166,7 +174,7 @@ def main(source, plan_file, results_file):
         upstream = Upstream(source)
     except Missing as what:
         if os.environ["RANK"] == "0":
-            print(f"compare_torch.py: {what}", file=sys.stderr)
+            write({"missing": str(what)}, results_file)
         return EXIT_USAGE
     rank = Rank(plan)
     results = {"generation": upstream.generation, "torch": torch.__version__, "lines": [],
@@ -177,9 +185,7 @@ def main(source, plan_file, results_file):
             results["lines"] += lines
             if rank.rank == 0:
                 say(lines)
-    if rank.rank == 0:
-        with open(results_file, "w") as file:
-            json.dump(results, file)
+                write(results, results_file)
     torch.distributed.destroy_process_group()
     return EXIT_WRONG if any(line["wrong"] for line in results["lines"]) else EXIT_GOOD
 

@@ -34,11 +34,14 @@ esac
 """
 
 
-def results_of_ours(gpus, outcome):
+def results_of_ours(gpus, outcome, without_route):
     line = {"type": "bf16", "bytes": 1, "rows": 24, "width": 8, "cp": 2, "sequences": 1, "wrong": 0}
-    lines = [{**line, "what": what, "from": source, "time": time} for what, time in (("conversion", 200.0), ("direct", 100.0))
-             for source in ("zigzag", "contiguous")]
-    return {"nccl": "2.9", "driver": "1.2", "devices": ["Some GPU"] * gpus, "jobs": [{"outcome": outcome, "details": "rank 1: why", "lines": lines}]}
+    def job(name, outcome, what, time):
+        lines = [{**line, "what": what, "from": source, "time": time} for source in ("zigzag", "contiguous") if outcome == "passed"]
+        return {"name": name, "outcome": outcome, "details": "rank 1: why", "lines": lines, "wrong": 0}
+
+    return {"nccl": "2.9", "driver": "1.2", "devices": ["Some GPU"] * gpus,
+            "jobs": [job("nccl/measure_conversion", outcome, "conversion", 200.0), job("nccl/measure_without_route", without_route, "direct", 100.0)]}
 
 
 # In place of torch_rank.py.
@@ -131,10 +134,10 @@ class Comparison(unittest.TestCase):
         self.write("source/" + upstream_source.EXCHANGE, EXCHANGE)
         self.write("source/COMMIT", "0123456789abcdef\n")
 
-    def compared(self, *options, gpus=2, wrong=0, rest="", code=0, outcome="passed", torch=None, rank=None):
+    def compared(self, *options, gpus=2, wrong=0, rest="", code=0, outcome="passed", without_route="passed", written=None, torch=None, rank=None):
         """(exit code, output, complaints, results or None)"""
-        program = self.write("program", PROGRAM.format(gpus=gpus, plan=json.dumps(PLAN), code=code, results=json.dumps(results_of_ours(gpus, outcome))),
-                             True)
+        ours = json.dumps(results_of_ours(gpus, outcome, without_route))
+        program = self.write("program", PROGRAM.format(gpus=gpus, plan=json.dumps(PLAN), code=code, results=written(ours) if written else ours), True)
         rank = rank or self.write("rank.py", RANK.format(kept=os.path.join(self.folder, "rank"), wrong=wrong, rest=rest))
         results = os.path.join(self.folder, "results.json")
         look = compare_torch.look_at_torch if torch else mock.Mock()
@@ -170,7 +173,7 @@ class Comparison(unittest.TestCase):
         plan, environment = self.asked(1)
         self.assertEqual(plan, {**PLAN, "device": "cuda", "counts": True})
         self.assertEqual([environment[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NCCL_NVLS_ENABLE")], ["1", "2", "1", "0"])
-        self.assertIn("--measure --only nccl/measure_conversion --ranks 2 --json", self.text("program.asked"))
+        self.assertIn("--measure --only nccl/measure_conversion,nccl/measure_without_route --ranks 2 --json", self.text("program.asked"))
 
     def test_wrong_rows_of_upstream(self):
         code, output, _, results = self.compared(wrong=6, rest=f"sys.exit({compare_torch.RANK_IS_WRONG})")
@@ -178,10 +181,45 @@ class Comparison(unittest.TestCase):
         self.assertIn("- **wrong**: 6 bytes of torch, zigzag → x, P = 2, 48 tokens, S = 1", output)
 
     def test_a_rank_that_dies_takes_the_others_along(self):
-        code, output, _, results = self.compared(rest="sys.exit(9) if rank == 1 else time.sleep(60)")
+        code, output, _, results = self.compared(rest="sys.exit(9) if rank == 1 else (os.remove(sys.argv[3]), time.sleep(60))")
         self.assertEqual(code, tree.EXIT_FINDINGS)
         self.assertIn("PyTorch's conversion failed: exit code 9 of a rank", output)
+        self.assertEqual({line["what"] for line in results["lines"]}, set())
         self.assertFalse(os.path.exists(os.path.join(self.folder, "program.asked")))
+
+    # The others fail once rank 0 has told of a pack.
+    TOLD = "results = sys.argv[3]\nwhile not (os.path.exists(results) and os.path.getsize(results)): time.sleep(0.01)\n"
+
+    def test_packs_that_were_told_are_kept_and_joined(self):
+        code, output, _, results = self.compared(rest=self.TOLD + "sys.exit(9) if rank == 1 else time.sleep(60)")
+        self.assertEqual((code, results["failed"]), (tree.EXIT_FINDINGS, ["PyTorch's conversion failed: exit code 9 of a rank"]))
+        self.assertIn("| 2 | 48 | 1 | 250 | 250 | 100 | 100 | 2.50 | 2.50 |", output)
+
+    def test_time_that_is_short(self):
+        with mock.patch.object(compare_torch, "LEAST_SECONDS", 0.5):
+            code, _, _, results = self.compared("--seconds", "5", rest=self.TOLD + "time.sleep(60)")
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertRegex(" ".join(results["failed"]), r"^PyTorch's conversion failed: it took more than \d s$")
+        self.assertEqual({line["what"] for line in results["lines"]}, {"torch", "direct", "conversion"})
+        code, _, _, results = self.compared("--seconds", "9")
+        self.assertEqual((code, results["failed"]), (tree.EXIT_FINDINGS, ["our conversion was not run: no time left"]))
+        self.assertEqual({line["what"] for line in results["lines"]}, {"torch"})
+
+    def test_ours_is_cut(self):
+        """What had ended by then is kept."""
+        code, _, _, results = self.compared(code=9, written=lambda text: text[:text.index('"jobs": [') + 9] + "\n" + text[text.index('"jobs": [') + 9:-2])
+        self.assertEqual((code, results["failed"]), (tree.EXIT_FINDINGS, ["our conversion failed: exit code 9"]))
+        self.assertEqual({line["what"] for line in results["lines"]}, {"torch", "direct", "conversion"})
+
+    def test_gpus_that_do_not_reach_each_other(self):
+        code, output, _, results = self.compared(without_route="skipped")
+        self.assertEqual((code, results["failed"]), (tree.EXIT_CLEAN, []))
+        self.assertIn("| 2 | 48 | 1 | 250 | 250 | - | - | - | - | 200 | 200 | 1.25 | 1.25 |", output)
+
+    def test_a_look_needs_no_gpu(self):
+        self.assertEqual(self.compared("--look", gpus=0)[0], tree.EXIT_CLEAN)
+        self.source += "/nowhere"
+        self.assertEqual(self.compared("--look", gpus=0)[0], tree.EXIT_USAGE)
 
     def test_ours_fails(self):
         code, output, _, _ = self.compared(code=1, outcome="failed")
@@ -208,13 +246,14 @@ class Comparison(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(self.folder, "rank.0")))
         self.assertNotIn("--ranks", self.text("program.asked"))
         self.assertLessEqual({f"{name}={value}" for name, value in launched.items()}, set(self.text("program.environment").splitlines()))
-        with mock.patch.dict(os.environ, {"WORLD_SIZE": "2", "RANK": "1"}):
+        with mock.patch.dict(os.environ, {"WORLD_SIZE": "2", "RANK": "0"}):
             self.assert_missing("MASTER_ADDR")
 
     def assert_missing(self, what, *options, **more):
         code, _, complaints, results = self.compared(*options, **more)
-        self.assertEqual((code, results), (tree.EXIT_USAGE, None))
+        self.assertEqual((code, results["lines"]), (tree.EXIT_USAGE, []))
         self.assertRegex(complaints, f"^compare_torch.py: .*{what}.*\n$")
+        self.assertEqual(complaints, f"compare_torch.py: {results['failed'][0]}\n")
 
     def test_what_is_missing(self):
         self.assert_missing("--oversubscribe 2 has two share", gpus=1)
@@ -254,8 +293,10 @@ class Comparison(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no torch")
     def test_a_generation_without_cached_routes(self):
-        code, _, _, results = self.on_cpu(ROUTES.replace("class CpPartitionModeConverter", "class Other"))
-        self.assertEqual((code, results), (tree.EXIT_USAGE, None))
+        code, _, complaints, results = self.on_cpu(ROUTES.replace("class CpPartitionModeConverter", "class Other"))
+        self.assertEqual((code, results["lines"]), (tree.EXIT_USAGE, []))
+        self.assertRegex(results["failed"][0], "^no conversion with a route that was built ahead is in SOURCE")
+        self.assertIn(results["failed"][0], complaints)
 
 
 if __name__ == "__main__":
