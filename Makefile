@@ -108,8 +108,9 @@ instructions: ## how many instructions builds take, beside the record of bench/i
 	@$(call build,release,counted_builds)
 	@$(PYTHON) ci/instructions.py
 
-gpu: ## build, test and measure on the GPUs that are here, write docs/gpu.md; eight minutes. SOURCE=, COMMIT=: PyTorch's conversion beside it
-	@$(PYTHON) ci/gpu.py $(if $(SOURCE),--source $(call quoted,SOURCE)) $(if $(COMMIT),--commit $(call quoted,COMMIT))
+gpu: ## build, test and measure on the GPUs here, write docs/gpu.md; eight minutes, or SECONDS=540. SOURCE=, COMMIT=: PyTorch's beside it
+	@$(PYTHON) ci/gpu.py $(if $(SOURCE),--source $(call quoted,SOURCE)) $(if $(COMMIT),--commit $(call quoted,COMMIT)) \
+	    $(if $(SECONDS),--seconds $(call quoted,SECONDS))
 
 # $(call quoted,NAME): the value of a variable as one word for the shell, dollars and quotes as they are; nothing if it has none.
 quoted = $(if $(value $(1)),'$(subst ','\'',$(value $(1)))')

@@ -3,11 +3,14 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import stat
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import gpu
 import gpu_report
@@ -40,7 +43,8 @@ class Plan(unittest.TestCase):
 
     def test_ranks_share_what_gpus_are_too_few_for(self):
         self.assertEqual(self.ranks(1, "--oversubscribe"), [2, 3, 4])
-        self.assertEqual(self.ranks(2, "--oversubscribe"), [3, 4])
+        self.assertEqual(self.ranks(2, "--oversubscribe"), [4, 3])
+        self.assertEqual(self.ranks(3, "--oversubscribe"), [4])
         self.assertEqual(self.ranks(8, "--oversubscribe"), [])
 
     def test_ranks_of_one_host_share_it_by_memory(self):
@@ -50,7 +54,7 @@ class Plan(unittest.TestCase):
         two = ["--measure", "--quick", "--one-host", "--oversubscribe", "2"]
         self.assertEqual(shared(1), [["--oversubscribe", "2"], two, *by_memory])
         self.assertEqual(shared(1, True)[0], ["--quick", "--oversubscribe", "2"])
-        self.assertEqual(shared(2), [["--oversubscribe", "3"], *by_memory])
+        self.assertEqual(shared(2), [*by_memory, ["--quick", "--oversubscribe", "3"]])
         self.assertEqual(shared(4), by_memory[1:])
         self.assertEqual(shared(8), [])
         runs = gpu.plan(1, False, one_host=True)
@@ -61,6 +65,20 @@ class Plan(unittest.TestCase):
         self.assertEqual(self.ranks(1, "--ranks"), [])
         self.assertEqual(self.ranks(4, "--ranks"), [2, 3])
         self.assertEqual(self.ranks(8, "--ranks"), [2, 3, 4])
+
+    def test_lost_ranks_of_several_gpus_come_last(self):
+        runs = gpu.plan(2, False, one_host=True)
+        self.assertEqual(runs[0].options, ["--measure", "--except", gpu.FAULTS])
+        self.assertEqual([run.name for run in runs[-2:]], ["lost ranks", "lost ranks, and calls that block"])
+        self.assertIn("nccl/direct_stuck", runs[-2].options[-1])
+        self.assertEqual([run for run in runs if "--ranks" in run.options], [])
+        self.assertEqual([run.name for run in gpu.plan(2, True, one_host=True)][-1], "lost ranks")
+        self.assertEqual([run for run in gpu.plan(1, False, one_host=True) if "--except" in run.options], [])
+        some = gpu.plan(2, False, "killed", one_host=True)
+        self.assertEqual(some[0].options, ["--measure", "--only", "killed"])
+        self.assertFalse([run for run in some if "--except" in run.options or run.name.startswith("lost")])
+        for run in gpu.plan(8, False, one_host=True)[:4]:
+            self.assertIn("--except", run.options)
 
     def test_only_some_tests(self):
         runs = gpu.plan(1, True, "direct,graph")
@@ -85,15 +103,27 @@ class Names(unittest.TestCase):
             for word in chosen.split(","):
                 self.assertIn(word.removeprefix("simulated/"), simulated)
 
+    def test_faults_are_those_that_lose_ranks_or_refuse(self):
+        faults = self.names("FAULT", "LOST")
+        everything = self.names("SIMULATED", "REAL", "FAULT", "LOST", "BOTH", "ONCE", "BOTH_ONCE")
+        self.assertEqual([name for name in everything if name.startswith(tuple(gpu.FAULTS.split(",")))], faults)
+        self.assertEqual([f"{name}_blocking" for name in self.names("LOST")], gpu.BLOCKING.split(","))
+
+    def test_what_is_measured_comes_before_ranks_are_lost(self):
+        with open(tree.path("gpu_tests", "tests.def")) as file:
+            order = re.findall(r"^TEST\((\w+),", file.read(), re.MULTILINE)
+        measured = [order.index(name) for name in order if "measure" in name]
+        self.assertLess(max(measured), min(order.index(name) for name in self.names("FAULT", "LOST")))
+
     def test_tests_of_ranks_that_share_are_there(self):
         real = self.names("REAL", "FAULT", "LOST", "BOTH", "BOTH_ONCE")
-        for chosen in (gpu.OVER_SOCKETS, gpu.OF_MANY_RANKS):
+        for chosen in (gpu.OVER_SOCKETS, gpu.FEWER_OVER_SOCKETS, gpu.OF_MANY_RANKS):
             for word in chosen.split(","):
                 self.assertTrue([name for name in real if name.startswith(word)], word)
 
 
 class Results(unittest.TestCase):
-    def results_of(self, script, before=None):
+    def results_of(self, script, before=None, **more):
         """As if the tests were a shell script, whose last argument is the JSON file."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "tests")
@@ -107,7 +137,7 @@ class Results(unittest.TestCase):
             gpu.PROGRAM, gpu.RESULTS = program, folder
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
-                    return gpu.run_tests(gpu.Run("some", []), 0)
+                    return gpu.run_tests(gpu.Run("some", []), 0, **more)
             finally:
                 gpu.PROGRAM, gpu.RESULTS = kept
 
@@ -120,6 +150,37 @@ class Results(unittest.TestCase):
 
     def test_results_of_an_earlier_run_are_not_taken(self):
         self.assertEqual(self.results_of("exit 0", before='{"failed": 0, "wrong": 0}')["broken"], "no results: exit code 0")
+
+    BEGIN = '{"devices": ["Some GPU"], "jobs":['
+
+    def unfinished(self, *jobs, after=""):
+        """As json_job leaves it: each job is a line, and flushed."""
+        return self.BEGIN + ",".join("\n" + json.dumps(job) for job in jobs) + after
+
+    def test_results_of_a_cut_run_are_closed(self):
+        jobs = [a_job("nccl/a"), {**a_job("nccl/b", "failed"), "wrong": 3}, a_job("nccl/c", "skipped")]
+        for after in ("", ",\n{\"name\":\"nccl/d\",\"mean", ",\n", "],\"pass"):
+            results = self.results_of(f"cat >$last <<'END'\n{self.unfinished(*jobs, a_job('nccl/d'), after=after)}\nEND\nkill -KILL $$")
+            names = [job["name"] for job in results["jobs"]]
+            self.assertEqual(names, ["nccl/a", "nccl/b", "nccl/c", "nccl/d"][:3 if after.startswith("]") else 4], after)
+            self.assertEqual((results["failed"], results["skipped"], results["wrong"]), (2, 1, 3))
+            self.assertEqual(results["broken"], "not all tests have results: exit code -9")
+        self.assertEqual(self.results_of(f"echo '{self.BEGIN}' >$last; exit 1")["jobs"], [])
+        self.assertEqual(self.results_of("echo '{\"devices\": [\"So' >$last; exit 1")["broken"], "no results: exit code 1")
+
+    def test_a_run_that_takes_too_long_keeps_what_had_ended(self):
+        script = f"cat >$last <<'END'\n{self.unfinished(a_job('nccl/a'))}\nEND\nexec sleep 60"
+        results = self.results_of(script, seconds=2)
+        self.assertEqual((results["passed"], results["failed"]), (1, 1))
+        self.assertEqual(results["broken"], "not all tests have results: it was ended after 2 s")
+
+    def test_a_run_without_time_is_not_begun(self):
+        results = self.results_of("exit 9", seconds=0)
+        self.assertEqual((results["not_run"], results["failed"], results["jobs"]), ("no time left", 0, []))
+        code, said = self.verdict([a_run([a_job("nccl/a")], passed=1), results], {})
+        self.assertEqual(code, tree.EXIT_CLEAN)
+        self.assertIn("# not run: some: no time left", said)
+        self.assertEqual(gpu.sanitize("memcheck", "simulated/laws", 0)[0], "not run")
 
     def test_failures_that_the_results_do_not_know(self):
         self.assertEqual(self.results_of("echo '{\"failed\": 0, \"wrong\": 0}' > $last; exit 1")["failed"], 1)
@@ -140,6 +201,10 @@ class Results(unittest.TestCase):
                     gpu.gpu_count()
             finally:
                 gpu.PROGRAM = kept
+
+    def test_nobody_has_results(self):
+        broken = gpu.nothing_of(gpu.Run("some", []), failed=1, broken="no results")
+        self.assertEqual(self.verdict([broken], {})[0], tree.EXIT_FINDINGS)
 
     def verdict(self, runs, sanitized):
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -162,7 +227,7 @@ def beside_pytorch(lines, **more):
 
 
 class BesidePyTorch(unittest.TestCase):
-    def run_by(self, script, source="somewhere", gpus=2, commit=None):
+    def run_by(self, script, source="somewhere", gpus=2, commit=None, **more):
         """As if the comparison were a script; what it was asked for ends in its folder."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "compare.py")
@@ -172,7 +237,7 @@ class BesidePyTorch(unittest.TestCase):
             gpu.BESIDE_PYTORCH, gpu.RESULTS = program, folder
             try:
                 with contextlib.redirect_stdout(io.StringIO()) as said:
-                    return gpu.beside_pytorch(source, commit, gpus), said.getvalue()
+                    return gpu.beside_pytorch(source, commit, gpus, **more), said.getvalue()
             finally:
                 gpu.BESIDE_PYTORCH, gpu.RESULTS = kept
 
@@ -186,14 +251,31 @@ class BesidePyTorch(unittest.TestCase):
 
     def test_what_is_asked_for(self):
         asked = self.run_by(self.TELL, commit="dev")[0]["asked"]
-        self.assertEqual(asked[:-2], ["--source", "somewhere", "--commit", "dev", "--ranks", "2"])
-        self.assertEqual(self.run_by(self.TELL, gpus=1)[0]["asked"][2:-2], ["--oversubscribe", "2"])
+        self.assertEqual(asked[:-2], ["--source", "somewhere", "--commit", "dev", "--ranks", "2", "--seconds", "900"])
+        self.assertEqual(self.run_by(self.TELL, gpus=1)[0]["asked"][2:-2], ["--oversubscribe", "2", "--seconds", "900"])
+        self.assertEqual(self.run_by(self.TELL, seconds=51.2)[0]["asked"][-3], "51")
 
     def test_failures(self):
         self.assertEqual(len(self.run_by("sys.exit(1)")[0]["failed"]), 1)
         self.assertEqual(len(self.run_by(self.TELL + "; sys.exit(1)")[0]["failed"]), 1)
-        with self.assertRaisesRegex(tree.WrongUse, "without SOURCE= it is left out"):
-            self.run_by("sys.exit(2)")
+        self.assertEqual(self.run_by("import time; time.sleep(60)", seconds=1 - gpu.ENDING_SECONDS)[0]["failed"],
+                         ["PyTorch's conversion has no results: it was ended after 1 s"])
+
+    def test_what_pytorch_cannot_do_is_a_finding(self):
+        results = self.run_by("json.dump(dict(failed=['torch sees one GPU'], wrong=0, lines=[]), open(results, 'w')); sys.exit(2)")[0]
+        self.assertEqual(results["failed"], ["torch sees one GPU"])
+        self.assertEqual(self.run_by("sys.exit(2)")[0]["failed"], ["PyTorch's conversion has no results: exit code 2"])
+
+    def test_without_time_it_is_not_run(self):
+        results, said = self.run_by("sys.exit(9)", seconds=0)
+        self.assertEqual((results["failed"], results["not_run"]), ([], "no time left"))
+        self.assertIn("# not run: PyTorch's conversion: no time left", said)
+        self.assertEqual(gpu_report.beside_pytorch(results), "Not run: no time left.\n")
+
+    def test_a_source_that_is_none_is_said_at_once(self):
+        gpu.look_at_source(None, None)
+        with self.assertRaisesRegex(tree.WrongUse, "^/nowhere is no folder: .*; without SOURCE= it is left out$"):
+            gpu.look_at_source("/nowhere", None)
 
     def test_verdict(self):
         good = a_run([a_job("nccl/a")], passed=1)
@@ -207,13 +289,91 @@ class BesidePyTorch(unittest.TestCase):
             self.assertIn(said, output.getvalue())
 
 
+class Budget(unittest.TestCase):
+    def clock(self, seconds, passed):
+        clock = gpu.Clock(seconds)
+        clock.begun -= passed
+        return clock
+
+    def test_shares(self):
+        self.assertEqual(self.clock(None, 5000).share(900, 20, 5), 900)
+        self.assertAlmostEqual(self.clock(540, 40).share(900, 20, 6), 500 - 6 * gpu.LATER_SECONDS, 0)
+        self.assertAlmostEqual(self.clock(540, 440).share(900, 60, 3), 60, 0)
+        self.assertAlmostEqual(self.clock(540, 440).share(30, 20), 30, 0)
+        self.assertEqual(self.clock(540, 490).share(900, 60), 0)
+        self.assertEqual(self.clock(540, 600).share(900, 20), 0)
+
+    def whole(self, seconds, takes, *, broken=False, torch=True):
+        """(exit code, output, page, [what was run]) of all of it on two GPUs, each run of which takes so long."""
+        now, done = [1000.0], []
+
+        def run_tests(run, number, seconds):
+            if not seconds:
+                return gpu.nothing_of(run, not_run=gpu.NO_TIME)
+            done.append(run.name)
+            now[0] += min(seconds, takes)
+            if broken and number == 0:
+                return gpu.nothing_of(run, failed=1, broken="no results: exit code -11")
+            return {**a_run([a_job("nccl/layouts")], passed=1), "name": run.name, "options": run.options}
+
+        def beside(source, commit, gpus, seconds):
+            done.append("PyTorch")
+            now[0] += min(seconds, takes)
+            return {**gpu_report.NO_PYTORCH, "failed": ["torch sees one GPU"]}
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            page = os.path.join(folder, "gpu.md")
+            arguments = ["gpu.py", *(["--seconds", str(seconds)] if seconds else []), *(["--source", "somewhere"] if torch else [])]
+            with mock.patch.multiple(gpu, build=mock.Mock(), look_at_source=mock.Mock(), gpu_count=lambda: (2, "one-host"), RESULTS=folder,
+                                     run_tests=run_tests, beside_pytorch=beside, sanitize=lambda tool, tests, seconds: ("passed" if seconds else "not run", "")), \
+                    mock.patch.multiple(gpu_report, FOLDER=os.path.join(folder, "gpu"), PAGE=page), \
+                    mock.patch.object(gpu.time, "monotonic", lambda: now[0]), mock.patch.object(sys, "argv", arguments):
+                code = gpu.run()
+            text = ""
+            if os.path.exists(page):
+                with open(page) as file:
+                    text = file.read()
+        return code, said.getvalue(), text, done
+
+    def test_all_of_it_where_there_is_time(self):
+        code, said, page, done = self.whole(None, 100)
+        self.assertEqual(done[:2], ["all GPUs", "PyTorch"])
+        self.assertEqual(done[-2:], ["lost ranks", "lost ranks, and calls that block"])
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertIn("- **failed**: torch sees one GPU", page)
+        self.assertIn("memcheck passed", page)
+
+    def test_what_has_no_time_left_is_left_out_and_said(self):
+        code, said, page, done = self.whole(300, 100)
+        self.assertEqual(done, ["all GPUs", "PyTorch", "4 ranks share 2 GPUs and memory", "8 ranks share 2 GPUs and memory", "3 ranks share 2 GPUs",
+                                "lost ranks"])
+        for text in (said, page):
+            self.assertRegex(text, "[Nn]ot run: lost ranks, and calls that block: no time left")
+        self.assertIn("memcheck not run", page)
+        self.assertNotIn("cproute_gpu_tests --only nccl/killed_before_blocking", page)
+
+    def test_a_first_run_without_results_loses_no_other(self):
+        code, said, page, done = self.whole(None, 10, broken=True, torch=False)
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertIn("## 2 × Some GPU", page)
+        self.assertIn("- Broken: all GPUs: no results: exit code -11.", page)
+        self.assertIn("| layouts |  | 1,234 | something holds |", page)
+        self.assertIn("# failed: all GPUs: no results: exit code -11", said)
+
+    def test_pages_that_cannot_be_written_end_nothing(self):
+        with mock.patch.object(gpu_report, "write", side_effect=[KeyError("x")] * 3 + [None] * 9):
+            code, said, _, done = self.whole(None, 10)
+        self.assertIn("could not be written: KeyError('x')", said)
+        self.assertEqual(done[-1], "lost ranks, and calls that block")
+
+
 class Page(unittest.TestCase):
     def page_of(self, runs, torch=None):
         with tempfile.TemporaryDirectory() as folder:
             kept = gpu_report.FOLDER, gpu_report.PAGE
             gpu_report.FOLDER, gpu_report.PAGE = os.path.join(folder, "gpu"), os.path.join(folder, "gpu.md")
             try:
-                gpu_report.keep(runs, {"memcheck": "passed"}, 300, torch)
+                self.assertTrue(gpu_report.keep(runs, {"memcheck": "passed"}, 300, torch))
                 gpu_report.write()
                 with open(gpu_report.PAGE) as file:
                     return file.read()
