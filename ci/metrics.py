@@ -23,7 +23,7 @@ PLOT = tree.path("docs", "detection.svg")
 # To be reached: percent of the mutants, seconds, and chance that an engine is sooner than a baseline.
 KILLED_BEFORE_FUZZING_WANTED, KILLED_WANTED, MEDIAN_WANTED, A12_WANTED = 97.0, 99.0, 5.0, 0.9
 # What the environment may say about a measurement, told with its command.
-SETTINGS = ("MUTANTS", "SEED", "FILES", "STAGES", "RULES", "FUZZ_SECONDS", "SEEDS", "DETECTION_SECONDS", "SHRINK", "BUGS")
+SETTINGS = ("MUTANTS", "SEED", "FILES", "STAGES", "RULES", "FUZZ_SECONDS", "SEEDS", "DETECTION_SECONDS", "SHRINK", "BUGS", "SOAK_MINUTES")
 
 
 def keep(name, numbers):
@@ -132,12 +132,24 @@ def shrinking_section(measured):
     return page + f"{total['AFL++']}, of {cases}.\n\n"
 
 
+def soak_section(measured):
+    numbers = measured["numbers"]
+    page = source_of(measured)
+    page += "| engine | cases | laws | minutes of a process |\n| --- | --- | --- | --- |\n"
+    for name, engine in numbers["engines"].items():
+        page += f"| {name} | {engine['cases']:,} | {engine['laws']} of {numbers['laws']} | {engine['process_minutes']:g} |\n"
+    page += (f"\n{numbers['minutes']:g} minutes{', ended early' if numbers['early'] else ''}; {numbers['kept']:,} inputs kept; a canary that fails by "
+             f"intent {'was' if all(numbers['canaries']) else 'was NOT'} found by both fuzzers first. Findings: {len(numbers['findings'])}.\n")
+    return page + "".join(f"- {finding}\n" for finding in numbers["findings"]) + "\n"
+
+
 # (title, kept as, section, the command that measures it and its settings)
 SECTIONS = (
     ("Mutants, all of them", "mutants", mutants_section, "ci/mutants.py", {}),
     ("Mutants, a sample", "mutants-sample", mutants_section, "ci/mutants.py", {"MUTANTS": "400", "FUZZ_SECONDS": "10"}),
     ("Planted faults", "detection", detection_section, "ci/detection.py", {}),
     ("Shrinking", "detection", shrinking_section, "ci/detection.py", {}),
+    ("Soak", "soak", soak_section, "ci/soak.py", {"SOAK_MINUTES": "60"}),
 )
 
 HEAD = """# Metrics

@@ -8,7 +8,7 @@
 In turns of a quarter of an hour: libFuzzer explores with the build without sanitizers, the builds with ASan + UBSan and with MSan judge
 what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus, which is then
 pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with a summary and
-build/fuzz-report.html. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use.
+build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use.
 """
 
 import os
@@ -20,6 +20,7 @@ import campaign
 import corpora
 import fuzz
 import fuzz_afl
+import metrics
 import report
 import tree
 import triage
@@ -82,6 +83,16 @@ class Soak:
     def clean(self):
         return all(fuzzing.clean() for fuzzing, _ in self.legs)
 
+    def numbers(self):
+        """For docs/METRICS.md."""
+        legs = {fuzzing.engine.name: fuzzing.tallies.values() for fuzzing, _ in self.legs}
+        return {"minutes": round((time.monotonic() - self.begun) / 60, 1), "early": self.stop.asked, "laws": len(self.laws),
+                "findings": [f"{finding.law}: {finding.reason}" for finding, _ in self.findings()],
+                "kept": sum(len(corpora.files_in(corpora.common(law))) for law in self.laws),
+                "engines": {name: {"cases": sum(tally.cases for tally in tallies), "laws": sum(tally.cases > 0 for tally in tallies),
+                                   "process_minutes": round(sum(tally.seconds for tally in tallies) / 60, 1)}
+                            for name, tallies in legs.items()}}
+
     def report(self):
         for fuzzing, _ in self.legs:
             print(f"\n{fuzzing.engine.name}")
@@ -89,11 +100,13 @@ class Soak:
         found = self.findings()
         engines = {finding: engine for finding, engine in found}
         triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law))
-        tallies = [tally for fuzzing, _ in self.legs for tally in fuzzing.tallies.values()]
-        print(f"\nsoak: {(time.monotonic() - self.begun) / 60:.1f} minutes{', ended early' if self.stop.asked else ''},"
-              f" {len(self.laws)} laws, {sum(tally.cases for tally in tallies):,} cases,"
-              f" {sum(tally.seconds for tally in tallies) / 60:.0f} process minutes,"
-              f" {sum(len(corpora.files_in(corpora.common(law))) for law in self.laws):,} inputs kept, {len(found)} findings")
+        numbers = self.numbers()
+        engines = numbers["engines"].values()
+        print(f"\nsoak: {numbers['minutes']:.1f} minutes{', ended early' if numbers['early'] else ''}, {numbers['laws']} laws,"
+              f" {sum(engine['cases'] for engine in engines):,} cases,"
+              f" {sum(engine['process_minutes'] for engine in engines):.0f} process minutes,"
+              f" {numbers['kept']:,} inputs kept, {len(numbers['findings'])} findings")
+        return numbers
 
 
 def build(laws):
@@ -120,7 +133,9 @@ def run():
     soak = Soak(laws, minutes, jobs)
     soak.run()
     triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law))
-    soak.report()
+    numbers = soak.report()
+    if not os.environ.get("LAW"):
+        metrics.keep("soak", {**numbers, "canaries": canaries})
     print(f"plots: {tree.relative(report.write())}", flush=True)
     return tree.EXIT_CLEAN if soak.clean() and all(canaries) and not left else tree.EXIT_FINDINGS
 
