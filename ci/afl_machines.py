@@ -5,7 +5,8 @@
     ci/afl_machines.py secondary SHARE LAW    on each of the others; they need the same commit and the same share
 
     JOBS=n           instances on this machine; all processors if not given
-    HOST=name        names this machine's instances; its host name if not given
+    HOST=name        names this machine's instances: up to 18 letters, digits, _ and -; its host name if not given, which is shortened and
+                     given a suffix of its own where it does not fit
     SYNC_MINUTES=5   how often an instance looks at what the others found
 
 Every instance writes to SHARE/LAW/<its name>, and AFL++ imports from there what the others found: secondaries from the main, the main
@@ -18,7 +19,9 @@ from all. Ctrl-C ends the instances of this machine; the same line goes on where
 Exit code 0: ended, 1: an instance broke down or inputs failed, 2: wrong use.
 """
 
+import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -33,8 +36,30 @@ import tree
 # What AFL++'s guide recommends for instances that share a corpus: no two search alike.
 MANNERS = (["-p", "explore"], ["-p", "coe"], ["-p", "fast", "-Z"], ["-p", "rare"], ["-p", "exploit"], ["-p", "lin"], ["-p", "quad"],
            ["-p", "explore", "-L", "0"])
+# AFL++ takes 24 characters of these for an instance, and "main-" or "-12345" is one part of them.
+LONGEST_HOST = 18
+HOST = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{LONGEST_HOST - 1}}}")
+HASH_DIGITS = 8
 STATUS_SECONDS = 60
 FOREVER = 10**8
+
+
+def fits(host):
+    """As a part of instance names. Instances of a host "main" could be called as another host's main one."""
+    return HOST.fullmatch(host) and not re.match("main(-|$)", host)
+
+
+def host_name():
+    """HOST as it is, or the host name as far as it fits, with a hash of the whole where it does not: hosts that differ stay apart."""
+    own = socket.gethostname()
+    host = os.environ.get("HOST") or own
+    if fits(host):
+        return host
+    if host != own:  # some shells set it, to the host name
+        raise tree.WrongUse(f"HOST={host} is not up to {LONGEST_HOST} letters, digits, _ and -, or begins with - or main")
+    plain = re.sub("[^A-Za-z0-9_-]", "-", host).lstrip("-")[:LONGEST_HOST - HASH_DIGITS - 1] or "host"
+    plain = f"host-{plain}"[:LONGEST_HOST - HASH_DIGITS - 1] if plain.startswith("main") else plain
+    return f"{plain}-{hashlib.sha256(os.fsencode(host)).hexdigest()[:HASH_DIGITS]}"
 
 
 def instances(role, host, count):
@@ -93,9 +118,8 @@ def end(processes):
     return len(processes) - len(left)
 
 
-def fuzz_here(role, law, out):
+def fuzz_here(role, host, law, out):
     """Until Ctrl-C, or until no instance is left. Instances outlive Ctrl-C and this process, so whatever is wrong here ends them."""
-    host = os.environ.get("HOST") or socket.gethostname()
     seeds = fuzz_afl.prepare_seeds(law)
     processes = []
     with tree.Stop() as stop:
@@ -117,11 +141,12 @@ def run():
     if not os.path.isdir(share):
         raise tree.WrongUse(f"{share} is no folder: mount the shared one")
     tree.number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
+    host = host_name()
     build(law)
     out = os.path.join(os.path.abspath(share), law)
     os.makedirs(out, exist_ok=True)
     fuzz_afl.adopt_orphans()
-    broken = fuzz_here(role, law, out)
+    broken = fuzz_here(role, host, law, out)
     tell_status(out)
     failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
               for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]

@@ -162,6 +162,28 @@ class MachinesTest(InFolder):
         self.assertEqual(sum("-M " in text for text in options), 1)
         self.assertEqual(len({text.split()[-1] for text in options}), 6)
 
+    def named(self, own, host=""):
+        with mock.patch("socket.gethostname", lambda: own), mock.patch.dict(os.environ, HOST=host):
+            return afl_machines.host_name()
+
+    def test_names_are_such_that_afl_takes_them(self):
+        owns = ("one", "node1.cluster.local", "node1.cluster.local2", "node1-cluster-local", "x" * 64, "x" * 63 + "y", "-", "...", "main",
+                "main-one", "mainframe.local", "m\u00fcnchen", "\udcff", "a" * afl_machines.LONGEST_HOST)
+        hosts = [self.named(own) for own in owns]
+        names = [options[-1] for host in hosts for role in ("main", "secondary") for options, _ in afl_machines.instances(role, host, 3)]
+        self.assertEqual(len(set(names)), 4 * len(owns))  # the numbers 1 and 2 occur in either role
+        for name in names + [f"{host}-99999" for host in hosts]:
+            self.assertRegex(name, r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,23}$")
+        self.assertEqual(self.named("one"), "one")
+        self.assertEqual(self.named("node1.cluster.local"), self.named("node1.cluster.local", "node1.cluster.local"))
+        self.assertNotEqual(self.named("node1.cluster.local"), self.named("node1.cluster.locaL"))
+
+    def test_a_name_that_was_given_is_taken_or_refused(self):
+        self.assertEqual(self.named("node1.cluster.local", "left_1"), "left_1")
+        for host in ("a.b", "x" * 19, "-a", "a b", "\u00fc", "main", "main-a", "a/b", "a\n"):
+            with self.subTest(host), self.assertRaises(tree.WrongUse):
+                self.named("one", host)
+
     def test_several_laws_are_none(self):
         with mock.patch("sys.argv", ["afl_machines.py", "main", self.folder, f"{LAW},{OTHER_LAW}"]), self.assertRaises(tree.WrongUse):
             afl_machines.run()
@@ -176,7 +198,7 @@ class MachinesTest(InFolder):
             return started[0]
 
         with mock.patch.object(afl_machines, "start", start), mock.patch.dict(os.environ, JOBS="2"), self.assertRaises(OSError):
-            afl_machines.fuzz_here("main", LAW, self.folder)
+            afl_machines.fuzz_here("main", "one", LAW, self.folder)
         self.assertIsNotNone(started[0].poll())
 
 
