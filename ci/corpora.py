@@ -13,6 +13,7 @@ common corpus, into which libFuzzer writes and which files of AFL++'s queues are
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import hashlib
 import os
@@ -75,12 +76,15 @@ def gather(law, outs=(AFL_OUT,)):
     os.makedirs(folder, exist_ok=True)
     before = len(os.listdir(folder))
     known = {os.path.basename(path) for path in files_in(folder)}
+    copy = f"{folder}.{os.getpid()}"
     for out in outs:
         for path in queued(law, out):
             name = named_by_content(path)
             if name not in known:
                 known.add(name)
-                shutil.copyfile(path, os.path.join(folder, name))
+                # A file that is there is whole, or its name would keep the whole one out.
+                shutil.copyfile(path, copy)
+                os.replace(copy, os.path.join(folder, name))
     return len(os.listdir(folder)) - before
 
 
@@ -105,11 +109,20 @@ def ends_well(command, seconds):
             process.wait()
 
 
+def move_all(source, target):
+    """The files of one folder, if it is there, to another one of the same disk."""
+    for path in files_in(source):
+        os.replace(path, os.path.join(target, os.path.basename(path)))
+    shutil.rmtree(source, ignore_errors=True)
+
+
 def prune(law, binary, options, artifacts):
     """(files before, files after); a merge that does not end well leaves all as it was."""
     folder = common(law)
     os.makedirs(folder, exist_ok=True)
-    before = len(files_in(folder))
+    move_all(folder + ".discarded", folder)  # where earlier versions had all of it for a moment, and left it when they were killed
+    known = files_in(folder)
+    before = len(known)
     fewer = folder + ".pruned"
     shutil.rmtree(fewer, ignore_errors=True)
     os.makedirs(fewer)
@@ -119,11 +132,13 @@ def prune(law, binary, options, artifacts):
     if not merged or not after:
         shutil.rmtree(fewer)
         return before, before
-    discarded = folder + ".discarded"
-    shutil.rmtree(discarded, ignore_errors=True)
-    os.rename(folder, discarded)
-    os.rename(fewer, folder)
-    shutil.rmtree(discarded)
+    # What is kept comes first: whenever this is killed, none of it is missing.
+    kept = {os.path.basename(path) for path in files_in(fewer)}
+    move_all(fewer, folder)
+    for path in known:
+        if os.path.basename(path) not in kept:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
     return before, after
 
 

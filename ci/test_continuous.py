@@ -2,8 +2,10 @@
 """The scripts around the fuzzers, on made-up corpora and findings: what passes between fuzzers, what is kept, what is told."""
 
 import contextlib
+import errno
 import glob
 import io
+import itertools
 import os
 import re
 import stat
@@ -79,6 +81,62 @@ class CorporaTest(InFolder):
             with self.subTest(script), mock.patch.object(corpora, "MERGE_SECONDS", 0.5):
                 self.assertEqual(self.prune(script), ((3, 3), ["a", "b", "c"]))
                 self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
+
+    def test_a_kill_at_any_step_costs_nothing_that_is_kept(self):
+        class Killed(BaseException):
+            pass
+
+        def killed_at(step):
+            """Was there such a step?"""
+            steps = itertools.count()
+
+            def counted(act):
+                def do(*arguments, **more):
+                    if next(steps) == step:
+                        raise Killed
+                    return act(*arguments, **more)
+                return do
+
+            with contextlib.ExitStack() as stack:
+                for name in ("remove", "rename", "replace", "rmdir"):
+                    stack.enter_context(mock.patch.object(os, name, counted(getattr(os, name))))
+                try:
+                    self.prune("cp $4/b $3/b-by-content; cp $4/c $3/c")
+                    return False
+                except Killed:
+                    return True
+
+        step = 0
+        while killed_at(step):
+            kept = {self.read(path) for path in corpora.files_in(corpora.common(LAW))}
+            with self.subTest(step):
+                self.assertLessEqual({b"b", b"c"}, kept)
+            step += 1
+        self.assertGreaterEqual(step, 4)
+        self.assertEqual(sorted(os.listdir(corpora.common(LAW))), ["b-by-content", "c"])
+
+    def test_what_came_during_the_merge_stays(self):
+        self.assertEqual(self.prune("cp $4/b $3/; echo new > $4/new"), ((3, 1), ["b", "new"]))
+
+    def test_what_a_killed_prune_of_an_earlier_version_left_comes_back(self):
+        self.write(f"build/fuzz-corpus/{LAW}.discarded/d", b"d")
+        self.assertEqual(corpora.prune(LAW, self.script("merge", "exit 1"), [], os.path.join(self.folder, "artifacts")), (1, 1))
+        self.assertEqual(os.listdir(corpora.common(LAW)), ["d"])
+        self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
+
+    def test_what_is_gathered_is_whole(self):
+        path = self.write(f"out/{LAW}/one/queue/id:000000", b"abc")
+
+        def cut_off(source, target):
+            with open(target, "wb") as file:
+                file.write(b"a")
+            raise OSError(errno.ENOSPC, "no space left")
+
+        out = [os.path.join(self.folder, "out")]
+        with mock.patch("shutil.copyfile", cut_off), self.assertRaises(OSError):
+            corpora.gather(LAW, out)
+        self.assertEqual(corpora.gather(LAW, out), 1)
+        self.assertEqual(os.listdir(corpora.common(LAW)), [corpora.named_by_content(path)])
 
 
 class TriageTest(InFolder):
