@@ -300,6 +300,22 @@ class WorkflowsTest(unittest.TestCase):
                     elif words[0] not in ("apt-get", "git"):
                         self.assertTrue(os.access(tree.path(words[0]), os.X_OK))
 
+    def test_containers_let_addresses_be_fixed(self):
+        found = []
+        for name, text in self.texts().items():
+            for container in re.findall(r"^ *container:(.*)", text, re.MULTILINE):
+                found.append(name)
+                with self.subTest(name, container=container):
+                    self.assertRegex(container, r"^ \{image: \"[^\"]+\", options: --security-opt seccomp=unconfined\}$")
+        self.assertEqual(sorted(found), ["check.yml", "check.yml", "soak.yml"])
+
+    def test_what_a_failing_job_made_is_kept(self):
+        for name, text in self.texts().items():
+            self.assertNotRegex(text, r"uses: actions/cache@", name)  # saves nothing after an error
+            for step in re.findall(r"- uses: (?:actions/cache/save|actions/upload-artifact)@.*\n(.*)", text):
+                with self.subTest(name):
+                    self.assertEqual(step.strip(), "if: always()")
+
     def test_lanes_are_there(self):
         lanes = re.search(r"lane: \[(.*)\]", self.texts()["check.yml"]).group(1)
         for lane in lanes.replace(",", " ").split():
