@@ -7,6 +7,7 @@ ci/coverage-exceptions.txt. A crash leaves no profile, so nothing that crashes i
 
 import os
 import shutil
+import sys
 
 import suite
 import tree
@@ -134,6 +135,8 @@ def gate_of_build():
 
 
 def run():
+    if len(sys.argv) > 1:
+        raise tree.WrongUse("no arguments")
     tree.build("cover")
     measure()
     shutil.rmtree(HTML, ignore_errors=True)
@@ -146,4 +149,4 @@ def run():
 
 
 if __name__ == "__main__":
-    suite.main(run)
+    tree.main(run)

@@ -356,4 +356,4 @@ def run():
 
 
 if __name__ == "__main__":
-    sys.exit(tree.exit_code_of(run))
+    tree.leave(tree.exit_code_of(run))

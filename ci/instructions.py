@@ -159,4 +159,4 @@ def run():
 
 
 if __name__ == "__main__":
-    suite.main(run)
+    tree.main(run)

@@ -8,7 +8,6 @@ For each it prints which laws see it, the smallest case that shows it, and how m
 corpus found all of them, 1: not all, or some do not apply, 2: wrong use, or something is missing.
 """
 
-import glob
 import json
 import os
 import re
@@ -48,7 +47,7 @@ class Bug:
 
 
 def bugs(words=()):
-    found = [Bug(path) for path in sorted(glob.glob(os.path.join(FOLDER, "**", "*.patch"), recursive=True))]
+    found = [Bug(path) for path in sorted(tree.matching(FOLDER, "**", "*.patch"))]
     return [bug for bug in found if not words or any(word in bug.name for word in words)]
 
 
@@ -117,7 +116,7 @@ def look(laws, cases):
         seen = {}
         for law, number in re.findall(r"^(\w+) failed at case (\d+) ", output, re.MULTILINE):
             smallest = None
-            for path in glob.glob(os.path.join(folder, f"{law}-*.jsonl")):
+            for path in tree.matching(folder, f"{law}-*.jsonl"):
                 with open(path) as file:
                     smallest = json.loads(file.readline())
             seen[law] = (int(number) + 1, smallest)
@@ -172,4 +171,4 @@ def run():
 
 
 if __name__ == "__main__":
-    suite.main(run)
+    tree.main(run)

@@ -3,7 +3,6 @@
 
 import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -22,12 +21,12 @@ SANITIZER_ENVIRONMENT = {
 }
 
 
-class Failed(Exception):
+class Failed(tree.Failed):
     pass
 
 
-class Skipped(Exception):
-    pass
+class Skipped(tree.WrongUse):
+    """A test that lacks something; what is no test cannot be used."""
 
 
 def tail(text, lines=TAIL_LINES):
@@ -68,19 +67,6 @@ def need(tool, name):
     return tool
 
 
-def main(run):
-    """As tree.main: what failed is a finding, and what lacks something cannot be used."""
-    def judged():
-        try:
-            return run()
-        except Failed as failed:
-            print(failed, file=sys.stderr)
-            return tree.EXIT_FINDINGS
-        except Skipped as reason:
-            raise tree.WrongUse(reason)
-    tree.main(judged)
-
-
 class Suite:
     """Between `with tests.stop:` and its end, Ctrl-C kills what is under way, and nothing is run or told any more."""
 
@@ -106,7 +92,7 @@ class Suite:
         outcome, details = "passed", ""
         try:
             details = test(*arguments) or ""
-        except (Failed, tree.BuildFailed) as failure:
+        except tree.Failed as failure:
             outcome, details = "failed", str(failure)
         except Skipped as reason:
             outcome, details = "skipped", str(reason)

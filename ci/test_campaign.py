@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,6 +170,19 @@ class WrongUseTest(unittest.TestCase):
                     self.assertEqual(done.returncode, tree.EXIT_USAGE)
                     self.assertEqual(done.stdout, "")
                     self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_arguments_that_no_script_has(self):
+        scripts = []
+        for path in tree.matching(tree.path("ci"), "*.py"):
+            with open(path) as file:
+                if re.search(r"^    tree\.(main|leave)\(", file.read(), re.MULTILINE):
+                    scripts.append(path)
+        self.assertGreater(len(scripts), 10)
+        for path in scripts:
+            with self.subTest(path):
+                done = subprocess.run([sys.executable, path, "--no-such"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.assertEqual((done.returncode, done.stdout), (tree.EXIT_USAGE, ""))
+                self.assertNotIn("Traceback", done.stderr)
 
 
 if __name__ == "__main__":

@@ -32,12 +32,21 @@ def relative(name):
     return os.path.relpath(name, ROOT)
 
 
+def matching(folder, *pattern):
+    """Paths below a folder, whatever its own name consists of; ** is any number of folders."""
+    return glob.glob(os.path.join(glob.escape(folder), *pattern), recursive=True)
+
+
 class WrongUse(Exception):
     """Ends the script with exit code 2 and one line."""
 
 
-class BuildFailed(Exception):
-    """Ends the script with exit code 1 and the tail of the build's output."""
+class Failed(Exception):
+    """Ends the script with exit code 1 and what failed."""
+
+
+class BuildFailed(Failed):
+    """The same, with the tail of the build's output."""
 
 
 class Stop:
@@ -210,25 +219,51 @@ def needs_fixed_addresses():
         return False
 
 
+def told(error):
+    """What the system refuses, in one line."""
+    parts = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([*parts, error.strerror or str(error)])
+
+
 def exit_code_of(run):
     """Of a script's main function; what it raises is told."""
     try:
-        return run()
+        code = run()
+        sys.stdout.flush()
+        return code
     except WrongUse as wrong:
         print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
         return EXIT_USAGE
-    except BuildFailed as failed:
+    except Failed as failed:
         print(failed, file=sys.stderr)
         return EXIT_FINDINGS
+    except OSError as error:
+        print(f"{os.path.basename(sys.argv[0])}: {told(error)}", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
+def leave(code):
+    """Ends the script so, even where nobody takes what it has still to print."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
 def main(run):
     """Runs a script's main function to the end of the script."""
-    if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES") and shutil.which("setarch"):
-        if subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+    refused = False
+    if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES"):
+        if shutil.which("setarch") and subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ["CPROUTE_FIXED_ADDRESSES"] = "1"
             os.execvp("setarch", ["setarch", "-R", sys.executable, *sys.argv])
-    sys.exit(exit_code_of(run))
+        refused = True
+    code = exit_code_of(run)
+    if refused and code == EXIT_FINDINGS:
+        print("setarch -R is refused here, as it is in containers with Docker's own seccomp profile: programs with sanitizers may have died"
+              " of that", file=sys.stderr)
+    leave(code)
