@@ -15,7 +15,6 @@ before any failed. Only what needs a tool beyond the compilers is ever skipped, 
 
 import concurrent.futures
 import contextlib
-import glob
 import json
 import os
 import re
@@ -140,7 +139,7 @@ def installed_library_is_usable():
         suite.command(["cmake", "-G", "Ninja", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}",
                        f"-DEXAMPLE={example}"])
         suite.command(["cmake", "--build", outside])
-        pc = glob.glob(os.path.join(prefix, "**", "cproute.pc"), recursive=True)
+        pc = tree.matching(prefix, "**", "cproute.pc")
         if not pc:
             raise suite.Failed("cproute.pc was not installed")
         library = os.path.dirname(os.path.dirname(pc[0]))
@@ -156,7 +155,7 @@ def installed_library_is_usable():
 
 
 def only_public_symbols(preset="release", library="libcproute.so", header=("engine", "include", "cproute", "cproute.h")):
-    libraries = glob.glob(os.path.join(tree.BUILD, preset, "**", library), recursive=True)
+    libraries = tree.matching(os.path.join(tree.BUILD, preset), "**", library)
     if not libraries:
         raise suite.Failed("no shared library")
     table = suite.command(["nm", "-D", "--defined-only", libraries[0]])
@@ -210,7 +209,7 @@ def installed_gpu_part_is_usable():
         suite.command(["cmake", "-S", tree.path("ci", "outside"), "-B", outside, f"-DCMAKE_PREFIX_PATH={prefix}", "-DGPU=ON",
                        f"-DEXAMPLE={example}"])
         suite.command(["cmake", "--build", outside])
-        library = os.path.dirname(os.path.dirname(glob.glob(os.path.join(prefix, "**", "cproute-cuda.pc"), recursive=True)[0]))
+        library = os.path.dirname(os.path.dirname(tree.matching(prefix, "**", "cproute-cuda.pc")[0]))
         flags = suite.command(["pkg-config", "--cflags", "--libs", "cproute-cuda"],
                               PKG_CONFIG_PATH=os.path.join(library, "pkgconfig")).split()
         by_pkg_config = os.path.join(folder, "by_pkg_config")
@@ -247,7 +246,7 @@ def built_for_32_bits():
 
 
 def threads(preset):
-    suite.command(glob.glob(os.path.join(tree.BUILD, preset, "**", "test_threads"), recursive=True))
+    suite.command(tree.matching(os.path.join(tree.BUILD, preset), "**", "test_threads"))
 
 
 def afl_built():
@@ -285,7 +284,7 @@ def fuzz_smoke(name, program, seeds=()):
 
 def targets_under_asan():
     """What of the build with sanitizers is used; the whole of it takes a third longer."""
-    tests = [os.path.splitext(os.path.basename(path))[0] for path in glob.glob(tree.path("props", "test_*.c"))]
+    tests = [os.path.splitext(os.path.basename(path))[0] for path in tree.matching(tree.path("props"), "test_*.c")]
     fuzz_targets = [f"fuzz_{law}" for law in tree.laws()] + ["fuzz_canary", *PROOF_TARGETS]
     return ["cproute", *(test for test in tests if not re.search(NOT_UNDER_ASAN, test)), *fuzz_targets]
 

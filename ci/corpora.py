@@ -14,7 +14,6 @@ common corpus, into which libFuzzer writes and which files of AFL++'s queues are
 
 import concurrent.futures
 import contextlib
-import glob
 import hashlib
 import os
 import shutil
@@ -29,7 +28,7 @@ MERGE_SECONDS = 600
 
 
 def files_in(folder):
-    return [name for name in glob.glob(os.path.join(folder, "*")) if os.path.isfile(name)]
+    return [name for name in tree.matching(folder, "*") if os.path.isfile(name)]
 
 
 def named_by_content(path):
@@ -67,7 +66,7 @@ def make_seeds():
 
 def queued(law, out=AFL_OUT):
     """What AFL++ instances kept in their queues below an output folder."""
-    return [path for queue in glob.glob(os.path.join(out, law, "*", "queue")) for path in files_in(queue)]
+    return [path for queue in tree.matching(os.path.join(out, law), "*", "queue") for path in files_in(queue)]
 
 
 def gather(law, outs=(AFL_OUT,)):

@@ -2,7 +2,6 @@
 """docs/gpu.md, out of the results that ci/gpu.py keeps in docs/gpu/: one file for each kind of machine, the latest run."""
 
 import contextlib
-import glob
 import json
 import os
 import re
@@ -419,7 +418,7 @@ def section(results):
 
 def write():
     found = []
-    for name in glob.glob(os.path.join(FOLDER, "*.json")):
+    for name in tree.matching(FOLDER, "*.json"):
         with open(name) as file:
             found.append(json.load(file))
     found.sort(key=lambda results: (len(results["devices"]), results["devices"][0]))

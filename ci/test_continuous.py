@@ -3,7 +3,6 @@
 
 import contextlib
 import errno
-import glob
 import io
 import itertools
 import os
@@ -18,6 +17,7 @@ import afl_machines
 import check
 import corpora
 import fuzz
+import fuzz_afl
 import history
 import oss_fuzz
 import report
@@ -66,6 +66,21 @@ class CorporaTest(InFolder):
         self.assertEqual(corpora.gather(LAW, [out]), 2)
         self.assertEqual(corpora.gather(LAW, [out]), 0)
         self.assertEqual(sorted(self.read(path) for path in corpora.files_in(corpora.common(LAW))), [b"a", b"b"])
+
+    def test_folders_may_be_called_as_they_like(self):
+        for name in ("s[1]", "a*b", "q?", "[", "**"):
+            with self.subTest(name):
+                self.write(f"{name}/{LAW}/one/queue/id:{name}", name.encode())
+                self.write(f"{name}/{LAW}/one/crashes/id:000000")
+                out = os.path.join(self.folder, name)
+                self.assertEqual(corpora.gather(LAW, [out]), 1)
+                self.assertEqual(len(fuzz_afl.inputs_in(os.path.join(out, LAW, "one", "crashes"))), 1)
+
+    def test_no_other_script_has_patterns_of_its_own(self):
+        for path in tree.matching(tree.path("ci"), "*.py"):
+            with open(path) as file:
+                if os.path.basename(path) not in ("tree.py", "test_continuous.py", "detection.py", "mutants.py"):
+                    self.assertNotIn("glob.glob(", file.read(), path)
 
     def prune(self, script):
         for name in "abc":
@@ -178,7 +193,7 @@ class TriageTest(InFolder):
         self.write(f"left/{LAW}/4/crash-2", b"holds now")
         self.write("left/canary/canary/crashes/id:000000", b"x")
         self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()], [(LAW, "1 bytes")])
-        kept = glob.glob(os.path.join(tree.FINDINGS, "*", "*"))
+        kept = tree.matching(tree.FINDINGS, "*", "*")
         self.assertEqual([self.read(path) for path in kept], [b"x"])
 
     def test_a_failing_input_leaves_the_corpus(self):
@@ -282,7 +297,7 @@ class WorkflowsTest(unittest.TestCase):
 
     def texts(self):
         texts = {}
-        for path in glob.glob(tree.path(".github", "workflows", "*.yml")):
+        for path in tree.matching(tree.path(".github", "workflows"), "*.yml"):
             with open(path) as file:
                 texts[os.path.basename(path)] = file.read()
         self.assertTrue(texts)
