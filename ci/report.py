@@ -19,6 +19,8 @@ OUT = os.path.join(tree.BUILD, "fuzz-report.html")
 # A longer silence is no fuzzing, and left out of the time axis.
 LONGEST_SILENCE_SECONDS = 60
 BINS = 60
+# Of a slice of the time that has a rate; records have a digit less.
+SHORTEST_SECONDS = 0.01
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 220, 70, 16, 12, 34
 COLOURS = ("#2a78d6", "#c2571a", "#1c8a4e", "#8a4fc4", "#b0307a", "#6b6b6b")
 
@@ -57,7 +59,7 @@ def rates(progress, total):
     lines = collections.defaultdict(list)
     last = {}
     for (engine, slot), (cases, seconds) in sorted(sums.items()):
-        if seconds <= 0:
+        if seconds < SHORTEST_SECONDS:
             continue
         # Nothing is drawn for the time that an engine did not run.
         if slot - last.get(engine, slot) > 2 or not lines[engine]:
@@ -187,7 +189,7 @@ def table(progress, found):
     reasons = collections.Counter(law for law, _ in found)
     for law in corpus:
         numbers = [per_engine[law, engine] for engine in engines] + [most[law, engine] for engine in engines]
-        rows.append(f"<tr><td>{law}" + "".join(f"<td>{number:,}" for number in numbers)
+        rows.append(f"<tr><td>{html.escape(law)}" + "".join(f"<td>{number:,}" for number in numbers)
                     + f"<td>{corpus[law]:,}<td>{reasons[law]}")
     return "<table>" + "\n".join(rows) + "</table>"
 

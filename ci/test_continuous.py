@@ -5,6 +5,8 @@ import contextlib
 import errno
 import io
 import itertools
+import json
+import math
 import os
 import re
 import stat
@@ -220,6 +222,19 @@ class ReportTest(InFolder):
         self.assertIn("sums &amp; splits", page)
         self.assertNotIn("<e>", page)
         self.assertEqual(report.fuzzing_time(history.read()), 5 + 2 * report.LONGEST_SILENCE_SECONDS)
+
+    def test_what_is_no_record_is_left_out(self):
+        good = {"at": 1, "session": "s", "engine": "e", "law": LAW, "cases": 1, "seconds": 1.5, "edges": 2, "corpus": 3}
+        others = [{**good, name: value} for name in good for value in (None, "5" if name not in ("session", "engine", "law") else 5, [], {},
+                                                                       True, -1, math.nan, math.inf, 1e300, 10**400, "\ud800")]
+        others += [{key: value for key, value in good.items() if key != name} for name in good]
+        others += [{**good, "finding": 5, "cases": None}, 5, None, {}, [], [good], "x", True]
+        lines = [json.dumps(entry).encode() for entry in others]
+        lines += [b"", b"\xff\xfe", b"\0" * 10, b"[" * 100000, b'{"at": ' + b"9" * 5000 + b"}", json.dumps(good).encode()[:-9] + b'"\xff"}']
+        told = {"at": 2, "session": "s", "engine": "e", "law": LAW, "finding": "sums\tand \u00fc \ufffd"}
+        self.write("history", b"\n".join([*lines, json.dumps(good).encode(), *lines, json.dumps(told).encode(), *lines]))
+        self.assertEqual(history.read(), [good, told])
+        self.assertIn("1 cases of 1 laws", self.read(report.write(out=os.path.join(self.folder, "page"))).decode())
 
     def test_rates_are_cases_for_seconds_of_a_process(self):
         records = [{"at": at, "session": "s", "engine": "e", "law": LAW, "cases": cases, "seconds": seconds}
