@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import hashlib
 import io
 import itertools
 import json
@@ -169,14 +170,50 @@ class TriageTest(InFolder):
     def test_equal_laws_and_reasons_are_one_and_the_smallest_comes_first(self):
         paths = [self.write(f"f/{LAW}/1/crash-1", b"xx"), self.write(f"f/{LAW}/2/crash-2", b"ax"),
                  self.write(f"f/{OTHER_LAW}/crash-3", b"xx"), self.write(f"f/{LAW}/crash-4", b"x"), self.write(f"f/{LAW}/crash-5", b"a")]
-        groups, held = triage.group(paths, self.judge)
+        groups, held = triage.group(triage.with_laws(paths), self.judge)
         self.assertEqual(held, 1)
         self.assertEqual({key: len(alike) for key, alike in groups.items()},
                          {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
 
-    def test_an_input_of_no_law_is_wrong_use(self):
-        with self.assertRaises(tree.WrongUse):
-            triage.group([self.write("f/gravity/crash-1")], self.judge)
+    def triaged(self, *places):
+        """(exit code, what is told) with builds that find what `judge` finds."""
+        out = io.StringIO()
+        with mock.patch("sys.argv", ["triage.py", *places]), mock.patch.object(tree, "build", lambda *_: None), \
+                mock.patch.object(triage, "judge_by_all", self.judge), mock.patch.object(triage, "explain", lambda *_: ""), \
+                contextlib.redirect_stdout(out):
+            return triage.run(), out.getvalue()
+
+    def test_what_is_no_input_of_a_law_is_skipped_and_told(self):
+        name = hashlib.sha1(b"x").hexdigest()[:16]
+        self.write(f"findings/gravity/{name}", b"x")
+        self.write(f"findings/{LAW}/{name}", b"x")
+        os.symlink("nowhere", os.path.join(self.folder, f"findings/{LAW}/crash-link"))
+        os.mkfifo(os.path.join(self.folder, f"findings/{LAW}/crash-fifo"))
+        os.mkdir(os.path.join(self.folder, "left"))
+        os.mkfifo(os.path.join(self.folder, "left", "crash-fifo"))
+        for places in ((), (tree.FINDINGS,)):
+            code, told = self.triaged(*places)
+            self.assertEqual(code, tree.EXIT_FINDINGS)
+            self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
+            self.assertEqual(sorted(line.split()[1] for line in told.splitlines() if line.startswith("skipped")),
+                             sorted(os.path.join(self.folder, path) + ":" for path in (
+                                 f"findings/gravity/{name}", f"findings/{LAW}/crash-link", f"findings/{LAW}/crash-fifo",
+                                 *(() if places else ("left/crash-fifo",)))))
+
+    def test_findings_of_no_law_alone_are_none(self):
+        self.write("findings/gravity/0123456789abcdef", b"x")
+        code, told = self.triaged()
+        self.assertEqual((code, told.splitlines()[-1]), (tree.EXIT_CLEAN, "no input to judge"))
+
+    def test_a_path_of_no_law_is_wrong_use(self):
+        fifo, link = os.path.join(self.folder, LAW, "fifo"), os.path.join(self.folder, LAW, "link")
+        self.write(f"{LAW}/crash-1", b"a")
+        os.mkfifo(fifo)
+        os.symlink("nowhere", link)
+        for place in (self.write("f/gravity/crash-1"), os.path.join(self.folder, "f"), fifo, link, os.path.join(self.folder, "none")):
+            for places in ((place,), (os.path.join(self.folder, LAW), place)):
+                with self.subTest(places), self.assertRaises(tree.WrongUse):
+                    self.triaged(*places)
 
     def test_what_failed_is_told_from_what_was_queued(self):
         names = {f"o/{LAW}/run1/crashes/id:000000", f"o/{LAW}/run1/queue/id:000000", f"o/{LAW}/1/crash-ab", f"o/{LAW}/1/log",

@@ -3,8 +3,8 @@
 
     ci/triage.py [PATH...]    files or folders; without any, findings/ and what an earlier run that was killed left behind
 
-The law of an input is the name of a folder that it lies in. Inputs with the same law and the same reason are one finding. Exit
-code 0: none fails now, 1: some do, 2: wrong use.
+The law of an input is the name of a folder that it lies in; what is of no law, or no regular file, is skipped and told. Inputs with
+the same law and the same reason are one finding. Exit code 0: none fails now, 1: some do, 2: wrong use, such as a PATH of no law.
 """
 
 import collections
@@ -100,7 +100,7 @@ def report(findings, binary_of):
 
 
 def failing_inputs_below(path):
-    """Files that fuzzers or people put below a path because they failed."""
+    """Regular files that fuzzers or people put below a path because they failed."""
     if os.path.isfile(path):
         return [path]
     found = []
@@ -108,7 +108,10 @@ def failing_inputs_below(path):
         folders[:] = [name for name in folders if name not in ("queue", ".synced", ".state")]
         found += [os.path.join(folder, name) for name in files
                   if re.match(r"(crash|leak|timeout|oom)-|id:|[0-9a-f]{16,40}$", name)]
-    return sorted(found)
+    regular = [path for path in found if os.path.isfile(path)]
+    for path in sorted(set(found) - set(regular)):
+        print(f"skipped: {path}: no regular file, or not there", flush=True)
+    return sorted(regular)
 
 
 def law_of(path, laws):
@@ -117,19 +120,19 @@ def law_of(path, laws):
 
 
 def with_laws(paths):
-    """[(law, path)]"""
+    """[(law, path)] of those that have one."""
     laws = set(tree.laws())
     pairs = [(law_of(path, laws), path) for path in paths]
     for law, path in pairs:
         if not law:
-            raise tree.WrongUse(f"{path}: no folder of it is named after a law")
-    return pairs
+            print(f"skipped: {path}: no folder of it is named after a law", flush=True)
+    return [(law, path) for law, path in pairs if law]
 
 
-def group(paths, judge_input):
-    """{(law, reason): paths, the smallest first} of those that fail, and the number of those that hold."""
+def group(pairs, judge_input):
+    """{(law, reason): paths, the smallest first} of those of [(law, path)] that fail, and the number of those that hold."""
     groups, held = collections.defaultdict(list), 0
-    for law, path in with_laws(paths):
+    for law, path in pairs:
         reason = judge_input(law, path)
         if reason:
             groups[law, reason].append(path)
@@ -141,16 +144,17 @@ def group(paths, judge_input):
 
 
 def leftovers():
-    """What fuzzers saved, judged already or not; the canary is no law."""
+    """[(law, path)] of what fuzzers saved, judged already or not; the canary is no law."""
     laws = set(tree.laws())
-    return [path for place in LEFTOVERS for path in failing_inputs_below(place) if law_of(path, laws)]
+    pairs = [(law_of(path, laws), path) for place in LEFTOVERS for path in failing_inputs_below(place)]
+    return [(law, path) for law, path in pairs if law]
 
 
 def salvage(binary_of):
     """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. `binary_of(law)` judges, and
     inputs of laws that it has none for stay where they are."""
-    paths = [path for law, path in with_laws(leftovers()) if os.path.exists(binary_of(law))]
-    groups, _ = group(paths, lambda law, path: judge(binary_of(law), path))
+    pairs = [(law, path) for law, path in leftovers() if os.path.exists(binary_of(law))]
+    groups, _ = group(pairs, lambda law, path: judge(binary_of(law), path))
     findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
     for finding in findings:
         print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
@@ -162,19 +166,30 @@ def judge_by_all(law, path):
     return next(filter(None, (judge(tree.fuzz_target(preset, law), path) for preset in JUDGES)), None)
 
 
+def asked_for(places):
+    """[(law, path)] of the inputs at or below each of them."""
+    pairs = []
+    for place in places:
+        if not (os.path.isfile(place) or os.path.isdir(place)):
+            raise tree.WrongUse(f"{place} is {'no regular file and no folder' if os.path.exists(place) else 'not there'}")
+        paths = failing_inputs_below(place)
+        found = with_laws(paths)
+        if paths and not found:
+            raise tree.WrongUse(f"{place}: no folder of it is named after a law")
+        pairs += found
+    return pairs
+
+
 def run():
-    missing = [path for path in sys.argv[1:] if not os.path.exists(path)]
-    if missing:
-        raise tree.WrongUse(f"{missing[0]} is not there")
-    paths = [path for place in sys.argv[1:] or [tree.FINDINGS] for path in failing_inputs_below(place)]
-    paths += [] if sys.argv[1:] else leftovers()
-    if not paths:
+    places = sys.argv[1:]
+    pairs = asked_for(places) if places else with_laws(failing_inputs_below(tree.FINDINGS)) + leftovers()
+    if not pairs:
         print("no input to judge")
         return tree.EXIT_CLEAN
-    laws = {law for law, _ in with_laws(paths)}
+    laws = {law for law, _ in pairs}
     for preset in JUDGES:
         tree.build(preset, *[f"fuzz_{law}" for law in sorted(laws)])
-    groups, held = group(paths, judge_by_all)
+    groups, held = group(pairs, judge_by_all)
     for (law, reason), alike in sorted(groups.items()):
         print(f"{len(alike):>5} of {law}: {reason}", flush=True)
     print(f"{held:>5} hold now", flush=True)
