@@ -277,14 +277,23 @@ class Campaign:
             laws = [tally.law for tally in self.tallies.values() if tally.broken == text]
             print(f"\n{self.engine.name} broke down, with neither a finding nor an end, on: {' '.join(laws)}\n{text}")
         if self.unfuzzed():
-            print(f"\nno case was run of: {' '.join(self.unfuzzed())}. Give it more time")
+            why = "it was ended before" if self.stopped else "give it more time"
+            print(f"\nno case was run of: {' '.join(self.unfuzzed())} ({why})")
 
     def unfuzzed(self):
-        """Laws that had no turn, though nobody ended the campaign early: nothing is known about them."""
-        return [tally.law for tally in self.tallies.values() if not (self.stopped or tally.cases or tally.broken or tally.findings)]
+        """Laws that had no turn: nothing is known about them."""
+        return [tally.law for tally in self.tallies.values() if not (tally.cases or tally.broken or tally.findings)]
 
     def clean(self):
-        return not (self.findings() or self.unfuzzed() or any(tally.broken for tally in self.tallies.values()))
+        """Is nothing known against any law, and was any left out only because somebody ended it early?"""
+        return not (self.findings() or (self.unfuzzed() and not self.stopped) or any(tally.broken for tally in self.tallies.values()))
+
+
+def exit_code(campaigns, others_clean):
+    """Of a script, with what else it looked at: one that was ended before every law had a case is not clean, but interrupted."""
+    if not (others_clean and all(fuzzing.clean() for fuzzing in campaigns)):
+        return tree.EXIT_FINDINGS
+    return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() for fuzzing in campaigns) else tree.EXIT_CLEAN
 
 
 def report_canary(seconds, engine):

@@ -5,7 +5,8 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-Exit code 0: clean, 1: findings, or the canary was not found, 2: wrong use.
+Ctrl-C ends it early and still reports. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong
+use, 130: ended before every law had a case.
 """
 
 import os
@@ -164,10 +165,10 @@ def run():
     fuzzing.run()
     triage.report(left, lambda finding: engine.binary(finding.law))
     fuzzing.report()
-    clean = fuzzing.clean() and canary_found and not left
-    if clean and not fuzzing.stopped:
+    code = campaign.exit_code([fuzzing], canary_found and not left)
+    if code == tree.EXIT_CLEAN and not fuzzing.stopped:
         print_figures()
-    return tree.EXIT_CLEAN if clean else tree.EXIT_FINDINGS
+    return code
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. Exit code 0: clean, 1: findings, or the
-canary was not found, 2: wrong use.
+afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. Ctrl-C ends it early and still reports. Exit code 0:
+clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ def fuzzer_stats(folder):
     """What afl-fuzz wrote about itself; complete only after its end."""
     stats = {}
     try:
-        with open(os.path.join(folder, "fuzzer_stats")) as file:
+        with open(os.path.join(folder, "fuzzer_stats"), errors="replace") as file:
             for line in file:
                 name, _, value = line.partition(":")
                 stats[name.strip()] = value.strip()
@@ -143,7 +143,8 @@ class AflRun(campaign.Run):
         stats = fuzzer_stats(self.folder)
 
         def number(name):
-            return int(stats.get(name, 0))
+            text = stats.get(name, "")
+            return int(text) if text.isdecimal() else 0  # a full disk cuts it off
 
         if self.running():
             return {"seconds": self.seconds(), "crashes": len(inputs_in(os.path.join(self.folder, "crashes"))),
@@ -239,7 +240,7 @@ def run():
         corpora.gather(law)
     triage.report(left, lambda finding: engine.binary(finding.law))
     fuzzing.report()
-    return tree.EXIT_CLEAN if fuzzing.clean() and canary_found and not left else tree.EXIT_FINDINGS
+    return campaign.exit_code([fuzzing], canary_found and not left)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@
 In turns of a quarter of an hour: libFuzzer explores with the build without sanitizers, the builds with ASan + UBSan and with MSan judge
 what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus, which is then
 pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with a summary and
-build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use.
+build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary was not
+found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case with every build.
 """
 
 import os
@@ -80,9 +81,6 @@ class Soak:
                 found.setdefault((finding.law, finding.reason), (finding, fuzzing.engine))
         return list(found.values())
 
-    def clean(self):
-        return all(fuzzing.clean() for fuzzing, _ in self.legs)
-
     def numbers(self):
         """For docs/METRICS.md."""
         legs = {fuzzing.engine.name: fuzzing.tallies.values() for fuzzing, _ in self.legs}
@@ -137,7 +135,7 @@ def run():
     if not os.environ.get("LAW"):
         metrics.keep("soak", {**numbers, "canaries": canaries})
     print(f"plots: {tree.relative(report.write())}", flush=True)
-    return tree.EXIT_CLEAN if soak.clean() and all(canaries) and not left else tree.EXIT_FINDINGS
+    return campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
 
 
 if __name__ == "__main__":

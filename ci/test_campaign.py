@@ -123,6 +123,27 @@ class CampaignTest(unittest.TestCase):
         fuzzing, _ = self.fuzz("sleep 60", laws=("a", "b"), seconds=0.6)
         self.assertEqual(fuzzing.unfuzzed(), ["b"])
         self.assertFalse(fuzzing.clean())
+        self.assertIn("no case was run of: b (give it more time)", self.printed(fuzzing.report_laws))
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_FINDINGS)
+
+    def test_an_end_before_every_law_had_a_case_is_no_clean_one(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+                fuzzing, _ = self.fuzz("sleep 60", laws=("a", "b"), seconds=30.0)
+                self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
+                self.assertEqual(campaign.exit_code([fuzzing], False), tree.EXIT_FINDINGS)
+                self.assertIn("no case was run of: b (it was ended before)", self.printed(fuzzing.report_laws))
+        fuzzing.tallies["b"].cases = 1
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_CLEAN)
+        fuzzing.tallies["a"].broken = "no such option"
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_FINDINGS)
+
+    def test_campaigns_that_an_end_left_out_are_not_clean(self):
+        stop = tree.Stop()
+        stop.ask()
+        later = campaign.Campaign(FakeFuzzer(self.folder, "true"), ["a"], 1.0, 1, stop)
+        self.assertEqual(campaign.exit_code([later], True), tree.EXIT_INTERRUPTED)
 
     def test_an_interruption_ends_the_run_and_keeps_what_was_found(self):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -154,6 +175,14 @@ class AflStatsTest(unittest.TestCase):
                 "x exec speed : 7978/sec x\n x  own finds : 214 x stability : 100.00% x map density : 11.45% / 21.37% x")
         self.assertEqual(fuzz_afl.numbers_on_screen(text, 4193),
                          {"cases": 63800, "new": 214, "edges": 896, "stability": "100.00%"})
+
+    def test_statistics_that_were_cut_off_are_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "fuzzer_stats"), "wb") as file:
+                file.write(b"execs_done        : 12\nedges_found       : \nrun_time \xff: 3\ncorpus_found : 1x")
+            run = fuzz_afl.AflRun.__new__(fuzz_afl.AflRun)
+            run.folder, run.running = folder, lambda: False
+            self.assertEqual(run.numbers(), {"cases": 12, "seconds": 0, "edges": 0, "new": 0, "stability": None})
 
     def test_no_screen_yet(self):
         self.assertEqual(fuzz_afl.numbers_on_screen("[*] Attempting dry run", 4193)["cases"], 0)
