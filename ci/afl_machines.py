@@ -57,8 +57,7 @@ def host_name():
         return host
     if host != own:  # some shells set it, to the host name
         raise tree.WrongUse(f"HOST={host} is not up to {LONGEST_HOST} letters, digits, _ and -, or begins with - or main")
-    plain = re.sub("[^A-Za-z0-9_-]", "-", host).lstrip("-")[:LONGEST_HOST - HASH_DIGITS - 1] or "host"
-    plain = f"host-{plain}"[:LONGEST_HOST - HASH_DIGITS - 1] if plain.startswith("main") else plain
+    plain = re.sub("^(main(-|$)|-)+", "", re.sub("[^A-Za-z0-9_-]", "-", host))[:LONGEST_HOST - HASH_DIGITS - 1] or "host"
     return f"{plain}-{hashlib.sha256(os.fsencode(host)).hexdigest()[:HASH_DIGITS]}"
 
 
