@@ -149,4 +149,4 @@ def run():
 
 
 if __name__ == "__main__":
-    tree.main(run)
+    suite.main(run)

@@ -67,6 +67,10 @@ def need(tool, name):
     return tool
 
 
+# Failed and Skipped end a script as what they are in tree.py.
+main = tree.main
+
+
 class Suite:
     """Between `with tests.stop:` and its end, Ctrl-C kills what is under way, and nothing is run or told any more."""
 

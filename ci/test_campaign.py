@@ -204,7 +204,7 @@ class WrongUseTest(unittest.TestCase):
         scripts = []
         for path in tree.matching(tree.path("ci"), "*.py"):
             with open(path) as file:
-                if re.search(r"^    tree\.(main|leave)\(", file.read(), re.MULTILINE):
+                if re.search(r"^    (tree|suite)\.(main|leave)\(", file.read(), re.MULTILINE):
                     scripts.append(path)
         self.assertGreater(len(scripts), 10)
         for path in scripts:
