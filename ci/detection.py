@@ -24,7 +24,6 @@ import collections
 import contextlib
 import concurrent.futures
 import functools
-import glob
 import hashlib
 import json
 import math
@@ -116,7 +115,7 @@ CONTROL = Control()
 
 
 def all_patches(choice=None):
-    patches = [Patch(path) for path in sorted(glob.glob(os.path.join(planted.FOLDER, "engine", "*.patch")))]
+    patches = [Patch(path) for path in sorted(tree.matching(planted.FOLDER, "engine", "*.patch"))]
     known = {patch.name: patch for patch in patches}
     return [known[name] for name in tree.chosen("BUGS", choice, known, lambda name: f"there is no planted/engine/{name}.patch")]
 
@@ -254,7 +253,7 @@ def what_was_found(engine, folder, status):
     """In words, where no law said so; None: nothing."""
     for fuzzer, saved in SAVED.items():
         if engine.endswith(fuzzer):
-            return next((what for files, what in saved.items() if glob.glob(os.path.join(folder, files))), None)
+            return next((what for files, what in saved.items() if tree.matching(folder, files)), None)
     if engine == "unit" and status == tree.EXIT_FINDINGS:
         return "a test"
     return {0: None, -signal.SIGPROF: "a hang"}.get(status, "a crash")
