@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation testing of the engine: what `make mutants` runs. Its C sources and private headers are changed, engine/*.c and engine/*.h; those
-of its GPU part, engine/cuda/, are not.
+"""Mutation testing of the engine: what `make mutants` runs. Changed are the C sources and private headers of the library, engine/*.c and
+engine/*.h, and not those of its GPU part, engine/cuda/.
 
     MUTANTS=400           so many, drawn by SEED=1; without it all of them, which takes a night
     FILES=route.c,bits.h  only those sources
@@ -10,8 +10,8 @@ of its GPU part, engine/cuda/, are not.
     RULES=own             own, universal (universalmutator's rules, from PyPI: pip install universalmutator), or own,universal
 
 A mutant goes through the stages until one of them kills it: the replay of the corpus, all laws on random cases of one seed, the cmocka
-tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws. Ahead of the replay go
-a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
+tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws.
+Ahead of the replay go a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
 time, so that a busy machine makes no hangs. Mutants that are compiled to the same object code as the original, or as another mutant, are
 dropped; so are those that are no C.
 
@@ -649,7 +649,8 @@ def run():
     for file, before, after, _ in gone:
         print(f"{tree.relative(EQUIVALENT)}: no mutant any more: {file}: {before} -> {after}")
     for mutant, stage in tally.wrongly_listed:
-        print(f"{tree.relative(EQUIVALENT)}: listed as changing nothing, killed by {stage}: {mutant['file']}: {mutant['before']} -> {mutant['after']}")
+        print(f"{tree.relative(EQUIVALENT)}: listed as changing nothing, killed by {stage}: {mutant['file']}: {mutant['before']}"
+              f" -> {mutant['after']}")
     wrong = bool(gone or tally.wrongly_listed)
     print(tally.table())
     if not finished:
