@@ -97,7 +97,7 @@ class Build:
 
 
 def files():
-    """Names of the engine's sources and private headers."""
+    """Names of the library's sources and private headers, without those of its GPU part."""
     return sorted(name for name in os.listdir(ENGINE) if re.search(r"\.[ch]$", name))
 
 
