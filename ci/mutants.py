@@ -82,19 +82,9 @@ LAWS, CORPUS = ("engine", "props", "proof"), "corpus"
 
 
 @functools.lru_cache(maxsize=None)
-def compilers():
-    """A line of each: of the system's, and of the one that the sanitizers come with."""
-    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
-            for compiler in ("gcc", tree.toolchain().get("FUZZ_CC")) if compiler and shutil.which(compiler)]
-    return "\n".join(told)
-
-
-@functools.lru_cache(maxsize=None)
 def fingerprint(tops=LAWS, tests=False):
-    """Of what lies in these folders, without the tests in them if they do not count, and of what it is compiled with."""
-    digest = hashlib.sha1(compilers().encode())
-    with open(tree.path("CMakePresets.json"), "rb") as file:
-        digest.update(file.read() + b"\0")
+    """Of what lies in these folders, without the tests in them if they do not count."""
+    digest = hashlib.sha1()
     for top in tops:
         for folder, folders, names in os.walk(tree.path(top)):
             folders.sort()
@@ -104,11 +94,26 @@ def fingerprint(tops=LAWS, tests=False):
     return digest.hexdigest()[:16]
 
 
+@functools.lru_cache(maxsize=None)
+def compilers():
+    """A line of each: of the system's, and of the one that the sanitizers come with."""
+    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+            for compiler in ("gcc", tree.toolchain().get("FUZZ_CC")) if compiler and shutil.which(compiler)]
+    return "\n".join(told)
+
+
+@functools.lru_cache(maxsize=None)
+def built_with():
+    """A fingerprint of the compilers and of the presets."""
+    with open(tree.path("CMakePresets.json"), "rb") as file:
+        return hashlib.sha1(compilers().encode() + b"\0" + file.read()).hexdigest()[:16]
+
+
 def grounds(verdict, stage):
     """What a verdict stands on: a mutant that a law has killed is dead, whatever is tested beside."""
     if verdict in DROPPED:
-        return fingerprint(("engine",))
-    return fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))
+        return f"{fingerprint(('engine',))} {built_with()}"
+    return f"{fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))} {built_with()}"
 
 
 def parsed(line):

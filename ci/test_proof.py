@@ -188,11 +188,13 @@ class Lists(unittest.TestCase):
 
     def test_verdicts_stand_on_compilers_and_presets(self):
         self.assertRegex(mutants.compilers(), r"\d+\.\d+")
-        before = mutants.fingerprint()
-        self.addCleanup(mutants.fingerprint.cache_clear)
-        mutants.fingerprint.cache_clear()
-        with mock.patch.object(mutants, "compilers", lambda: "another one"):
-            self.assertNotEqual(mutants.fingerprint(), before)
+        self.addCleanup(mutants.built_with.cache_clear)
+        for verdict in (mutants.KILLED, "not C"):
+            before = mutants.grounds(verdict, "props")
+            mutants.built_with.cache_clear()
+            with mock.patch.object(mutants, "compilers", lambda: "another one"):
+                self.assertNotEqual(mutants.grounds(verdict, "props"), before)
+            mutants.built_with.cache_clear()
 
 
 class Refusals(unittest.TestCase):
