@@ -2,6 +2,7 @@
 """Tests of what mutants and planted faults are measured with."""
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from unittest import mock
 import mutants
 import mutate
 import detection
+import metrics
 import swap
 import tree
 
@@ -267,6 +269,189 @@ class Times(unittest.TestCase):
         self.assertEqual(detection.a12([math.inf], [3]), 0.0)
         self.assertEqual(detection.a12([math.inf], [math.inf]), 0.5)
         self.assertEqual(detection.a12([1, 3], [2, 2]), 0.5)
+
+
+RUN = {"seconds": 0.5, "reached": 3, "triggered": 1, "by": "equivalence"}
+
+
+class Runs(unittest.TestCase):
+    def test_damaged_lines_are_run_again(self):
+        key = ["0123", "rank-below-zero", "props", 1, 30]
+        shrunk = {"key": [*key[:2], "shrink", 1, 20], "law_of": "equivalence", "start": 30, "ours": 4, "libFuzzer": None, "AFL++": 5,
+                  "ours seconds": 0.1, "libFuzzer seconds": 10.2, "AFL++ seconds": 1}
+        lines = [b"{}", b"7", b"[]", b"null", b'{"key":5}', b'{"key":[1,2]}', b'{"key":[[],{},"props",1,30]}', b"\xff\xfe\x00", b"", b'{"key":["a',
+                 *(json.dumps(line).encode() for line in (
+                     {"key": key}, {"key": key, **RUN, "seconds": "soon"}, {"key": key, **{**RUN, "by": 3}},
+                     {**shrunk, "law_of": None}, {**shrunk, "AFL++ seconds": None}, {"key": [*key[:2], "smallest", 0, 20], "law_of": "scale"}))]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "runs.jsonl")
+            self.assertEqual(detection.runs_of(path), {})
+            good = [{"key": key, **RUN}, {"key": [*key[:3], 2, 30], **RUN, "seconds": None, "by": None}, shrunk]
+            with open(path, "wb") as file:
+                file.write(b"\n".join([*lines, *(json.dumps(line).encode() for line in good), b'{"key": ["cut off']))
+            self.assertEqual(list(detection.runs_of(path).values()), good)
+
+    def test_crashes_hangs_and_tests_are_told_apart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(detection.what_was_found("raw libFuzzer", folder, 0))
+            self.assertIsNone(detection.what_was_found("AFL++", folder, 0))
+            for engine, path, what in (("libFuzzer", "timeout-1", "a hang"), ("libFuzzer", "crash-1", "a crash"),
+                                       ("raw AFL++", "out/default/hangs/id:1", "a hang"), ("raw AFL++", "out/default/crashes/id:1", "a crash")):
+                os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+                open(os.path.join(folder, path), "w").close()
+                self.assertEqual(detection.what_was_found(engine, folder, 0), what)
+        self.assertEqual([detection.what_was_found("props", "", status) for status in (0, -signal.SIGPROF, -signal.SIGSEGV)],
+                         [None, "a hang", "a crash"])
+        self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
+
+    def test_the_control_has_all_seeds(self):
+        jobs = [(engine, seed) for _, engine, seed in detection.control_jobs(3)]
+        for engine in detection.ENGINES:
+            self.assertEqual([seed for name, seed in jobs if name == engine], [1, 2, 3])
+        for engine in detection.BASELINES:
+            self.assertEqual([seed for name, seed in jobs if name == engine], [1])
+        state = mock.Mock(runs={detection.key_of(*task, 30): {**RUN, "seconds": None, "by": None} for task in detection.control_jobs(3)})
+        self.assertFalse(any(alarm["found"] for alarm in detection.false_alarms(state, 3, 30).values()))
+        state.runs[detection.key_of(detection.CONTROL, "AFL++", 2, 30)] = {**RUN, "by": "a hang"}
+        alarms = detection.false_alarms(state, 3, 30)
+        self.assertEqual(alarms["AFL++"], {"found": 1, "of": 3, "by": {"a hang": 1}})
+        self.assertEqual(alarms["unit"], {"found": 0, "of": 1, "by": {}})
+        goal = metrics.alarm_goal(alarms)
+        self.assertFalse(goal.reached)
+        self.assertIn("props 0 of 3, libFuzzer 0 of 3, AFL++ 1 of 3 (1 by a hang), raw libFuzzer 0 of 1", goal.got)
+
+
+def row(name, median=1.0, found=2, raw=1.0, unit=1.0, untriggered=0):
+    engine = {"times": [median] * 2, "median": median, "found": found, "of": 2, "reached": True, "triggered": True, "untriggered": untriggered,
+              "laws": {"equivalence": found}}
+    return {"name": name, "source": "https://", "engines": {each: engine for each in detection.ENGINES + detection.BASELINES},
+            "a12": {"raw": {each: raw for each in detection.ENGINES}, "unit": {each: unit for each in detection.ENGINES}}}
+
+
+def measured(*rows, **more):
+    numbers = {"rows": list(rows), "seeds": 2, "limit": 30, "jobs": 1, "seconds": 4321, **more}
+    return {"command": "ci/detection.py", "machine": "m", "date": "d", "commit": "c", "load": 0.5, "numbers": numbers}
+
+
+class Goals(unittest.TestCase):
+    def reached(self, *rows):
+        return [goal.reached for goal in metrics.detection_goals(measured(*rows)["numbers"])]
+
+    def test_each_is_told(self):
+        self.assertEqual(self.reached(row("a"), row("b")), [True] * 6)
+        self.assertEqual(self.reached(row("a", found=1)), [False] + [True] * 5)
+        self.assertEqual(self.reached(row("a", median=None, found=0)), [False, False] + [True] * 4)
+        self.assertEqual(self.reached(row("a", median=5.0)), [True, False] + [True] * 4)
+        self.assertEqual(self.reached(row("a"), row("b"), row("c", raw=0.5)), [True, True, True, False, True, True])
+        self.assertEqual(self.reached(row("a", unit=0.5)), [True] * 4 + [False, False])
+
+    def test_the_median_decides(self):
+        self.assertTrue(metrics.detection_reached(measured(row("a"), row("b"), row("c", raw=0.5))["numbers"]))
+        self.assertFalse(metrics.detection_reached(measured(row("a", raw=0.5))["numbers"]))
+
+    def test_the_page_names_what_is_below(self):
+        page = metrics.detection_section(measured(row("a"), row("b"), row("c", raw=0.5, untriggered=1)))
+        self.assertIn("| A12 of 0.9 against raw bytes, in the median over faults and engines | 1.00 | reached |", page)
+        self.assertIn("| A12 of 0.9 against raw bytes, for every fault and engine | below for 3 of 9: c (props, libFuzzer, AFL++) | **missed** |", page)
+        self.assertIn("too little a trigger: c (props, ", page)
+        self.assertIn(", took 4,321 s.", page)
+        self.assertNotIn("false alarm", page)
+        self.assertIn("| runs that found something: props 0 of 2 | reached |",
+                      metrics.detection_section(measured(row("a"), alarms={"props": {"found": 0, "of": 2, "by": {}}})))
+
+
+class Measurements(unittest.TestCase):
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.kept = os.path.join(self.folder, "docs", "metrics")
+        stack.enter_context(mock.patch.multiple(metrics, KEPT=self.kept, PAGE=os.path.join(self.folder, "docs", "METRICS.md"),
+                                                PLOT=os.path.join(self.folder, "docs", "detection.svg"), SECTIONS=metrics.SECTIONS[:1]))
+        stack.enter_context(mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "abc"}))
+        self.output = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(self.output))
+        os.makedirs(self.kept)
+
+    NUMBERS = {"files": ["a.c"], "mutants": 9, "dropped": {}, "stages": {}, "survived": 0, "equivalent": 0, "killed_before_fuzzing": 98.0,
+               "killed": 99.5, "fuzz_seconds": 10, "seconds": 1234}
+
+    def test_damaged_ones_are_not_measured(self):
+        for content in (b"", b"{", b"[]", b"5", b"{}", b'{"numbers": {}}', b"\xff\xfe\xff"):
+            with open(metrics.place_of("mutants"), "wb") as file:
+                file.write(content)
+            self.assertIsNone(metrics.kept("mutants"))
+            metrics.write_page()
+            with open(metrics.PAGE) as file:
+                self.assertIn("not measured here: `ci/mutants.py`", file.read())
+
+    def test_one_is_good_as_long_as_what_it_stands_on_is(self):
+        metrics.keep("mutants", self.NUMBERS)
+        self.assertTrue(metrics.is_of_these_sources("mutants"))
+        with mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "def"}):
+            self.assertTrue(metrics.is_of_these_sources("mutants"))
+        with mock.patch.object(metrics, "grounds", lambda name: "other"):
+            self.assertFalse(metrics.is_of_these_sources("mutants"))
+        self.assertNotEqual(metrics.grounds("mutants"), metrics.grounds("detection"))
+        self.assertEqual(os.listdir(self.kept), ["mutants.json"])
+
+    def test_one_that_does_not_say_is_shown_and_made_again(self):
+        metrics.keep("mutants", self.NUMBERS)
+        old = metrics.kept("mutants")
+        del old["of"]
+        with open(metrics.place_of("mutants"), "w") as file:
+            json.dump(old, file)
+        self.assertFalse(metrics.is_of_these_sources("mutants"))
+        metrics.write_page()
+        with open(metrics.PAGE) as file:
+            self.assertIn("commit abc", file.read())
+
+    def measuring(self, code, numbers):
+        def script(*_, **__):
+            if numbers:
+                metrics.keep("mutants", numbers)
+            return mock.Mock(returncode=code)
+
+        with mock.patch.object(metrics.subprocess, "run", script), mock.patch("sys.argv", ["metrics.py"]):
+            return metrics.run()
+
+    def test_the_worst_exit_code_is_passed_on(self):
+        few = {**self.NUMBERS, "killed": 90.0}
+        self.assertEqual(self.measuring(1, few), 1)
+        self.assertEqual(self.measuring(0, few), 1)  # measured before, and missed then
+        os.remove(metrics.place_of("mutants"))
+        self.assertEqual(self.measuring(0, self.NUMBERS), 0)
+        self.assertEqual(self.measuring(1, None), 0)  # nothing is measured again
+
+    def test_an_older_measurement_is_none_of_this_run(self):
+        for code, told in ((0, 1), (1, 1), (2, 2), (130, 130), (-9, 1)):
+            with open(metrics.place_of("mutants"), "w") as file:
+                json.dump({**measured(), "numbers": self.NUMBERS}, file)
+            self.assertEqual(self.measuring(code, None), told)
+            self.assertIn("kept no measurement mutants", self.output.getvalue())
+
+    def test_measurements_make_no_commit_dirty(self):
+        def git(*arguments):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+
+        git("init", "-q")
+        names = ["a.c", "docs/METRICS.md", "docs/metrics/mutants.json"]
+        for name in names:
+            with open(os.path.join(self.folder, name), "w") as file:
+                file.write("1\n")
+        git("add", ".")
+        git("commit", "-qm", "a")
+        with mock.patch.object(tree, "ROOT", self.folder), mock.patch.dict(os.environ, {"CPROUTE_COMMIT": ""}), \
+                mock.patch.object(metrics, "WRITTEN", (metrics.KEPT, metrics.PAGE, metrics.PLOT)):
+            clean = tree.commit()
+            self.assertEqual(metrics.commit(), clean)
+            for name in names[1:]:
+                with open(os.path.join(self.folder, name), "w") as file:
+                    file.write("2\n")
+            self.assertEqual((tree.commit(), metrics.commit()), (clean + "-dirty", clean))
+            with open(os.path.join(self.folder, "a.c"), "w") as file:
+                file.write("2\n")
+            self.assertEqual(metrics.commit(), clean + "-dirty")
 
 
 if __name__ == "__main__":

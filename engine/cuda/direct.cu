@@ -352,6 +352,15 @@ extern "C" int cpr_direct_blocks(int64_t bytes, int multiprocessors) {
     return static_cast<int>(wanted < most ? wanted : most);
 }
 
+extern "C" cudaError_t cpr_direct_load(void) {
+    cudaError_t result = cudaSuccess;
+    for (size_t unit_bytes = 16; unit_bytes > 0 && result == cudaSuccess; unit_bytes /= 2) {
+        cudaFuncAttributes loaded;
+        result = cudaFuncGetAttributes(&loaded, kernel_for<1>(unit_bytes));
+    }
+    return result;
+}
+
 extern "C" cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes, int blocks,
                                          cudaStream_t stream) {
     members<1> all;

@@ -3,8 +3,10 @@
 
 #include "allocator.h"
 #include "capture.h"
+#include "direct.h"
 #include "error.h"
 #include "give_up.h"
+#include "move_rows.h"
 #include "plan.h"
 
 enum {
@@ -387,6 +389,11 @@ static cpr_status join(cpr_cuda_group *group, cpr_error *error) {
     return result == ncclSuccess ? CPR_OK : cpr_cuda_group_nccl_failed(group, result, error);
 }
 
+static cudaError_t load_kernels(void) {
+    const cudaError_t result = cpr_move_rows_load();
+    return result == cudaSuccess ? cpr_direct_load() : result;
+}
+
 /* Without this the rank can tell nobody, so others learn of it by their timeout. */
 static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     const size_t ranks = (size_t)group->size;
@@ -401,6 +408,9 @@ static cpr_status prepare_to_talk(cpr_cuda_group *group, cpr_error *error) {
     }
     if (result == cudaSuccess) {
         result = cudaEventCreateWithFlags(&group->in_flight.marker, cudaEventDisableTiming);
+    }
+    if (result == cudaSuccess) {
+        result = load_kernels();
     }
     if (result == cudaErrorMemoryAllocation) {
         return cpr_cuda_failed(result, error);

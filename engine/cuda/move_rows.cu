@@ -64,16 +64,28 @@ __launch_bounds__(CPR_MOVE_THREADS,
     }
 }
 
-template <class Unit>
-static cudaError_t launch(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
-                          int most_blocks, cudaStream_t stream) {
-    cpr_moves runs = *moves;
-    int64_t units_per_row = static_cast<int64_t>(row_bytes / sizeof(Unit));
-    const int64_t chunks = cpr_move_chunks(moves, units_per_row);
-    const dim3 grid(static_cast<unsigned>(cpr_move_blocks(chunks, most_blocks)));
-    void *arguments[] = {&runs, &units_per_row, &from, &to};
-    return cudaLaunchKernel(reinterpret_cast<const void *>(move_units<Unit>), grid, dim3(CPR_MOVE_THREADS),
-                            arguments, 0, stream);
+static const void *kernel_for(size_t unit_bytes) {
+    switch (unit_bytes) {
+    case 16:
+        return reinterpret_cast<const void *>(move_units<uint4>);
+    case 8:
+        return reinterpret_cast<const void *>(move_units<uint2>);
+    case 4:
+        return reinterpret_cast<const void *>(move_units<unsigned>);
+    case 2:
+        return reinterpret_cast<const void *>(move_units<unsigned short>);
+    default:
+        return reinterpret_cast<const void *>(move_units<unsigned char>);
+    }
+}
+
+extern "C" cudaError_t cpr_move_rows_load(void) {
+    cudaError_t result = cudaSuccess;
+    for (size_t unit_bytes = 16; unit_bytes > 0 && result == cudaSuccess; unit_bytes /= 2) {
+        cudaFuncAttributes loaded;
+        result = cudaFuncGetAttributes(&loaded, kernel_for(unit_bytes));
+    }
+    return result;
 }
 
 extern "C" cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
@@ -81,16 +93,11 @@ extern "C" cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, c
     if (moves->rows == 0) {
         return cudaSuccess;
     }
-    switch (cpr_move_unit_bytes(row_bytes, from, to)) {
-    case 16:
-        return launch<uint4>(moves, row_bytes, from, to, most_blocks, stream);
-    case 8:
-        return launch<uint2>(moves, row_bytes, from, to, most_blocks, stream);
-    case 4:
-        return launch<unsigned>(moves, row_bytes, from, to, most_blocks, stream);
-    case 2:
-        return launch<unsigned short>(moves, row_bytes, from, to, most_blocks, stream);
-    default:
-        return launch<unsigned char>(moves, row_bytes, from, to, most_blocks, stream);
-    }
+    const size_t unit_bytes = cpr_move_unit_bytes(row_bytes, from, to);
+    cpr_moves runs = *moves;
+    int64_t units_per_row = static_cast<int64_t>(row_bytes / unit_bytes);
+    const int64_t chunks = cpr_move_chunks(moves, units_per_row);
+    const dim3 grid(static_cast<unsigned>(cpr_move_blocks(chunks, most_blocks)));
+    void *arguments[] = {&runs, &units_per_row, &from, &to};
+    return cudaLaunchKernel(kernel_for(unit_bytes), grid, dim3(CPR_MOVE_THREADS), arguments, 0, stream);
 }

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Loads what cpr_move_rows starts to the current device: see cpr_direct_load. */
+cudaError_t cpr_move_rows_load(void);
+
 /* Enqueues `moves` (of rows of row_bytes, lists and rows in device memory) with at most most_blocks blocks. Nothing for no rows. */
 cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,
                           int most_blocks, cudaStream_t stream);

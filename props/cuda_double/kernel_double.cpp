@@ -185,6 +185,10 @@ extern "C" cudaError_t cudaLaunchCooperativeKernel(const void *, dim3, dim3, voi
     abort();
 }
 
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *) {
+    abort();
+}
+
 extern "C" cudaError_t cudaGetDevice(int *) {
     abort();
 }

@@ -115,7 +115,8 @@ typedef enum cpr_status {
     /* What is wrong with rows that somebody hands over: out of range, or there twice if got < wanted. */
     CPR_BAD_ROW = -919, /* entry | the row | rows that there are                                     */
 
-    /* What went wrong on GPUs or on other ranks; only functions of cproute_cuda.h return these. */
+    /* What went wrong on GPUs or on other ranks; only functions of cproute_cuda.h return these. What device and bad_row mean of CUDA
+     * devices and windows is told there. */
     CPR_CUDA_ERROR = -920,    /* -1 | cudaError_t | 0                                                   */
     CPR_NCCL_ERROR = -921,    /* -1 | ncclResult_t | 0                                                  */
     CPR_TIMEOUT = -922,       /* -1 | milliseconds waited for other ranks | the limit                   */

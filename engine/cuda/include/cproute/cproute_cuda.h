@@ -18,7 +18,7 @@
  * cpr_cuda_group_create, which must be current in every call. Device pointers are marked so; all others are host
  * pointers. Thread-safety: one thread at a time per group, with all its exchanges, as NCCL wants it of a communicator.
  *
- * Statuses of their own are cuda, nccl, timeout and peer_failed; cproute.h has their details. The first three abort the
+ * Statuses of their own are cuda, nccl, timeout, peer_failed, unreachable and bad_direction; cproute.h has their details. The first three abort the
  * communicator (ncclCommAbort), so that what its ranks have enqueued comes to an end: it must then be neither used nor
  * destroyed. No other error does, nor does cuda with cudaErrorStreamCapture..., which says that a capture is in the way. NCCL does not
  * clear a communicator away while a graph that captured it lives: then its abort goes on in a thread of the library until the graph
@@ -200,8 +200,8 @@ typedef struct cpr_cuda_conversion_request {
  * Runs of one conversion must be in stream order. For conversions that overlap make one each, up to 16 of DIRECT in a group; every rank
  * must then enqueue those that share a stream in the same order.
  *
- * A kernel of DIRECT waits on the device for those of the other ranks, and holds its place meanwhile. It has as many blocks of 256 threads as a
- * rank has times 32 KB of rows, at most one for each multiprocessor, of which an H200's takes four. So up to four such kernels on a device, of all its groups, may
+ * A kernel of DIRECT waits on the device for those of the other ranks, and holds its place meanwhile. It has one block of 256 threads for every 32 KB
+ * of a rank's rows, at most one for each multiprocessor; a multiprocessor of an H200 takes four. So up to four such kernels on a device, of all its groups, may
  * come up in another order on another rank; of more, ranks can each be full of those that the other ones have not begun, until the timeout. The
  * same goes for kernels of NCCL that wait for other ranks beside them. Let streams with more of them wait for each other by events.
  * Nor may a rank get some 100 runs ahead on one stream of another that begins with another stream: its host is held up, as
