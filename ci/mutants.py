@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation testing of the engine: what `make mutants` runs.
+"""Mutation testing of the engine: what `make mutants` runs. Changed are the C sources and private headers of the library, engine/*.c and
+engine/*.h, and not those of its GPU part, engine/cuda/.
 
     MUTANTS=400           so many, drawn by SEED=1; without it all of them, which takes a night
     FILES=route.c,bits.h  only those sources
@@ -9,14 +10,16 @@
     RULES=own             own, universal (universalmutator's rules, from PyPI: pip install universalmutator), or own,universal
 
 A mutant goes through the stages until one of them kills it: the replay of the corpus, all laws on random cases of one seed, the cmocka
-tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws. Ahead of the replay go
-a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
+tests, the first two again under ASan and UBSan and all laws in several threads under TSan, all small cases, fuzzing with all laws.
+Ahead of the replay go a few rounds of random cases, which kill most in a hundredth of its time and count as random cases. What hangs is killed, by processor
 time, so that a busy machine makes no hangs. Mutants that are compiled to the same object code as the original, or as another mutant, are
 dropped; so are those that are no C.
 
 Every verdict is written to build/mutants/state.jsonl at once, so an interrupted run goes on where it was; verdicts are good as
-long as engine, laws and corpus are as they were, and those of tests as long as the tests are. ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason.
-Exit code 0: enough were killed, 1: too few, or a listed one is no mutant any more, 2: wrong use,
+long as engine, laws, corpus, compilers and presets are as they were, and those of tests as long as the tests are.
+ci/mutants/equivalent.jsonl lists mutants that change nothing, with the reason. They go through the stages like all others, but are
+not fuzzed and not counted.
+Exit code 0: enough were killed, 1: too few, or a listed one was killed or is no mutant any more, or a compiler failed, 2: wrong use,
 130: interrupted.
 """
 
@@ -91,24 +94,41 @@ def fingerprint(tops=LAWS, tests=False):
     return digest.hexdigest()[:16]
 
 
+@functools.lru_cache(maxsize=None)
+def compilers():
+    """A line of each: of the system's, and of the one that the sanitizers come with."""
+    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+            for compiler in ("gcc", tree.toolchain().get("FUZZ_CC")) if compiler and shutil.which(compiler)]
+    return "\n".join(told)
+
+
+@functools.lru_cache(maxsize=None)
+def built_with():
+    """A fingerprint of the compilers and of the presets."""
+    with open(tree.path("CMakePresets.json"), "rb") as file:
+        return hashlib.sha1(compilers().encode() + b"\0" + file.read()).hexdigest()[:16]
+
+
 def grounds(verdict, stage):
     """What a verdict stands on: a mutant that a law has killed is dead, whatever is tested beside."""
     if verdict in DROPPED:
-        return fingerprint(("engine",))
-    return fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))
+        return f"{fingerprint(('engine',))} {built_with()}"
+    return f"{fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))} {built_with()}"
+
+
+def parsed(line):
+    """The object that a line is; None for any other line, such as one that was cut off."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(line.decode())
+        return value if isinstance(value, dict) else None
 
 
 def read_lines(path):
-    """Objects of a file with one a line; what was cut off is left out."""
+    """Objects of a file with one a line; other lines are left out."""
     if not os.path.exists(path):
         return
-    with open(path) as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError:
-                if path == EQUIVALENT:
-                    raise tree.WrongUse(f"{tree.relative(path)}: no object: {line.strip()}")
+    with open(path, "rb") as file:
+        yield from (value for value in map(parsed, file) if value is not None)
 
 
 def open_to_append(path):
@@ -123,49 +143,86 @@ def open_to_append(path):
 
 
 class Equivalents:
-    """What ci/mutants/equivalent.jsonl says: {"file", "before", "after", "why"}, both lines with single blanks. Without "after" it
-    goes for whatever the line becomes."""
+    """What ci/mutants/equivalent.jsonl says: {"file", "before", "after", "nth", "why"}, both lines with single blanks. Without "after" it
+    goes for whatever the line becomes; "nth" tells equal lines of a file apart, and without it an entry goes for all of them."""
 
-    def __init__(self):
+    def __init__(self, path=EQUIVALENT):
         self.reasons = {}
-        for entry in read_lines(EQUIVALENT):
-            if not entry.get("why"):
-                raise tree.WrongUse(f"{tree.relative(EQUIVALENT)}: no reason: {entry}")
-            self.reasons[entry["file"], entry["before"], entry.get("after")] = entry["why"]
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                entry = parsed(line)
+                wrong = self.wrong_with(entry)
+                if wrong:
+                    raise tree.WrongUse(f"{tree.relative(path)}:{number}: {wrong}: {line.decode(errors='replace').strip()}")
+                self.reasons[tuple(entry.get(member) for member in ("file", "before", "after", "nth"))] = entry["why"]
 
-    def known(self, mutant):
-        """It need not be tried; what a reason without "after" is for is tried, because most of it changes something."""
-        return (mutant["file"], mutant["before"], mutant["after"]) in self.reasons
+    @staticmethod
+    def wrong_with(entry):
+        if entry is None:
+            return "no object"
+        texts = {name: text for name, text in entry.items() if name != "nth"}
+        if not {"file", "before"} <= set(texts) <= {"file", "before", "after", "why"}:
+            return "its members are file, before, after, nth and why"
+        if not all(isinstance(text, str) for text in texts.values()) or type(entry.get("nth", 1)) is not int:
+            return "members are texts, and nth is a number"
+        return None if entry.get("why") else "no reason"
+
+    def of(self, mutant, afters):
+        keys = [(mutant["file"], mutant["before"], after, nth) for after in afters for nth in (mutant["nth"], None)]
+        return next((self.reasons[key] for key in keys if key in self.reasons), None)
+
+    def listed(self, mutant):
+        """The reason of exactly this one. What a reason without "after" is for changes something as often as not."""
+        return self.of(mutant, (mutant["after"],))
 
     def reason(self, mutant):
-        where = mutant["file"], mutant["before"]
-        return self.reasons.get((*where, mutant["after"])) or self.reasons.get((*where, None))
+        return self.of(mutant, (mutant["after"], None))
 
     def gone(self, mutants):
         """Entries that no mutant of these files is any more."""
         files = {mutant["file"] for mutant in mutants}
-        known = {(mutant["file"], mutant["before"], after) for mutant in mutants for after in (mutant["after"], None)}
+        known = {(mutant["file"], mutant["before"], after, nth) for mutant in mutants
+                 for after in (mutant["after"], None) for nth in (mutant["nth"], None)}
         return [key for key in self.reasons if key not in known and (key[0] in files or not os.path.exists(tree.path(key[0])))]
+
+
+def is_verdict(entry):
+    texts = all(isinstance(entry.get(name), str) for name in ("id", "verdict", "stage", "of")) and isinstance(entry.get("code", ""), str)
+    return texts and (entry["verdict"] != SURVIVED or (isinstance(entry.get("stages"), list) and isinstance(entry.get("fuzzed"), int)))
 
 
 class State:
     """Verdicts, by the ids of mutants, in a file that grows by a line each."""
 
-    def __init__(self, stages, fuzz_seconds):
-        """What survived fewer stages, or less of them, than are asked for now is to be tried again."""
-        os.makedirs(FOLDER, exist_ok=True)
-        self.tried = {"stages": list(stages), "fuzzed": fuzz_seconds if "fuzzing" in stages else 0}
+    def __init__(self, stages, fuzz_seconds, equivalents, path=STATE):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.stages, self.fuzz_seconds, self.equivalents = stages, fuzz_seconds, equivalents
         self.verdicts = {}
-        for entry in read_lines(STATE):
-            if entry["of"] == grounds(entry["verdict"], entry["stage"]) and (entry["verdict"] != SURVIVED or (
-                    set(stages) <= set(entry["stages"]) and self.tried["fuzzed"] <= entry["fuzzed"])):
+        for entry in read_lines(path):
+            if is_verdict(entry) and entry["of"] == grounds(entry["verdict"], entry["stage"]):
                 self.verdicts[entry["id"]] = entry
         self.lock = threading.Lock()
-        self.file = open_to_append(STATE)
+        self.file = open_to_append(path)
+
+    def stages_of(self, mutant):
+        """That a mutant is to go through. One that has a reason to survive is not fuzzed."""
+        return [stage for stage in self.stages if stage != "fuzzing" or not self.equivalents.reason(mutant)]
+
+    def tried(self, mutant):
+        stages = self.stages_of(mutant)
+        return {"stages": stages, "fuzzed": self.fuzz_seconds if "fuzzing" in stages else 0}
+
+    def verdict_of(self, mutant):
+        """None of one that is to be tried, also if it survived fewer stages, or less of them, than are asked for now."""
+        entry, asked = self.verdicts.get(mutant["id"]), self.tried(mutant)
+        if entry and entry["verdict"] == SURVIVED and not (
+                all(stage in entry["stages"] for stage in asked["stages"]) and asked["fuzzed"] <= entry["fuzzed"]):
+            return None
+        return entry
 
     def add(self, mutant, verdict):
         entry = {**{name: mutant[name] for name in ("id", "file", "line", "operator", "before", "after")}, **verdict,
-                 **self.tried, "of": grounds(verdict["verdict"], verdict["stage"])}
+                 **self.tried(mutant), "of": grounds(verdict["verdict"], verdict["stage"])}
         with self.lock:
             self.verdicts[mutant["id"]] = entry
             self.file.write(json.dumps(entry) + "\n")
@@ -189,7 +246,7 @@ class Laboratory:
     """Builds, and what is shared by the workers."""
 
     def __init__(self, stages, fuzz_seconds, state):
-        self.stages = stages
+        self.stages, self.state = stages, state
         self.fuzz_seconds = fuzz_seconds if "fuzzing" in stages else 0
         self.tests = tests_of_engine() if "cmocka" in stages else []
         self.fast = swap.Build("release", "judge", *self.tests, *[EXHAUSTIVE] * ("exhaustive" in stages))
@@ -220,7 +277,7 @@ class Laboratory:
         worker = Worker(self, "original")
         self.learning = children_took()
         try:
-            worker.judge([])
+            worker.judge([], self.stages)
         except swap.NotCompiled as failed:
             raise tree.BuildFailed(str(failed))
         except Outcome as outcome:
@@ -252,7 +309,10 @@ class Laboratory:
         return folder
 
     def is_new(self, mutant, code):
-        """False if another mutant was compiled to the same objects, in this run or in one that it goes on from."""
+        """False if another mutant was compiled to the same objects, in this run or in one that it goes on from. One that is listed is no
+        other one: what it is like is judged all the same."""
+        if self.state.equivalents.listed(mutant):
+            return True
         with self.lock:
             return self.objects.setdefault(code, mutant["id"]) == mutant["id"]
 
@@ -276,20 +336,24 @@ def used_and_awake(session):
 
 
 def output_of(process):
-    """What a process wrote until its end; None for one that will never end."""
+    """What a process wrote until its end; None for one that will never end. Nothing of it is left in any case."""
     asleep, used_before = 0, None
-    for _ in range(WALL_SECONDS):
-        try:
-            return process.communicate(timeout=1)[0]
-        except subprocess.TimeoutExpired:
-            used, awake = used_and_awake(process.pid)
-            asleep = 0 if awake or used != used_before else asleep + 1
-            used_before = used
-            if asleep == ASLEEP_SECONDS:
-                break
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    return None
+    try:
+        for _ in range(WALL_SECONDS):
+            try:
+                return process.communicate(timeout=1)[0]
+            except subprocess.TimeoutExpired:
+                used, awake = used_and_awake(process.pid)
+                asleep = 0 if awake or used != used_before else asleep + 1
+                used_before = used
+                if asleep == ASLEEP_SECONDS:
+                    break
+        return None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 class Worker:
@@ -311,7 +375,7 @@ class Worker:
         self.made = set()
         swap.replace(self.engine, name, text[:begin] + changed + text[end:])
         try:
-            self.judge(self.compile(mutant, swap.included_by(name)))
+            self.judge(self.compile(mutant, swap.included_by(name)), self.lab.state.stages_of(mutant))
             verdict = {"verdict": SURVIVED, "stage": "", "details": ""}
         except swap.NotCompiled as failed:
             verdict = Outcome("not C", details=str(failed).splitlines()[0]).verdict
@@ -319,7 +383,8 @@ class Worker:
             verdict = outcome.verdict
         finally:
             swap.restore(self.engine, name)
-        return verdict if verdict["verdict"] in DROPPED else {**verdict, "code": self.code}
+        unlike_others = verdict["verdict"] in DROPPED or self.lab.state.equivalents.listed(mutant)
+        return verdict if unlike_others else {**verdict, "code": self.code}
 
     def compile(self, mutant, sources):
         """Names of the sources whose objects differ."""
@@ -335,11 +400,11 @@ class Worker:
             raise Outcome("same as another")
         return sorted(objects)
 
-    def judge(self, sources):
+    def judge(self, sources, stages):
         """Raises what kills it."""
-        if "props" in self.lab.stages:
+        if "props" in stages:
             self.random_cases(sources, ROUNDS_AT_FIRST)
-        for stage in self.lab.stages:
+        for stage in stages:
             getattr(self, "stage_" + stage)(sources)
 
     def fast_objects(self, sources):
@@ -425,13 +490,21 @@ class Tally:
         self.dropped = collections.Counter()
         self.equivalent = 0
         self.survivors = []
+        self.wrongly_listed = []
         self.by_file = collections.defaultdict(lambda: [0, 0])
         for mutant in mutants:
-            entry = state.verdicts.get(mutant["id"])
-            if equivalents.known(mutant):
-                self.equivalent += 1
+            entry = state.verdict_of(mutant)
+            if equivalents.listed(mutant):
+                self.add_listed(mutant, entry)
             elif entry:
                 self.add(mutant, entry, equivalents)
+
+    def add_listed(self, mutant, entry):
+        """It counts for no percentage, whatever came of it."""
+        if entry and entry["verdict"] == KILLED:
+            self.wrongly_listed.append((mutant, entry["stage"]))
+        else:
+            self.equivalent += 1
 
     def add(self, mutant, entry, equivalents):
         if entry["verdict"] in DROPPED:
@@ -503,11 +576,11 @@ def drawn(mutants, count, seed):
     return sorted(mutants, key=lambda mutant: rank[mutant["id"]])[:count]
 
 
-def try_all(mutants, state, equivalents, laboratory, jobs):
+def try_all(mutants, state, laboratory, jobs):
     """False if it was interrupted."""
-    left = [mutant for mutant in mutants if mutant["id"] not in state.verdicts and not equivalents.known(mutant)]
+    left = [mutant for mutant in mutants if not state.verdict_of(mutant) and state.stages_of(mutant)]
     workers = [Worker(laboratory, str(number)) for number in range(jobs)]
-    stop = tree.Stop()
+    stop = tree.Stop(tree.kill_below)
     done = collections.Counter()
     begun = time.monotonic()
 
@@ -517,17 +590,24 @@ def try_all(mutants, state, equivalents, laboratory, jobs):
                 mutant = left.pop(0) if left else None
             if not mutant:
                 return
-            verdict = worker.try_mutant(mutant)
-            # Ctrl-C ends compilers, too.
-            if not stop.asked:
-                state.add(mutant, verdict)
-                done[verdict["verdict"]] += 1
+            try:
+                verdict = worker.try_mutant(mutant)
+                if not stop.asked:
+                    state.add(mutant, verdict)
+                    done[verdict["verdict"]] += 1
+            except Exception:
+                # Whatever is killed because the end is wished for fails; what fails by itself is the end.
+                if not stop.asked:
+                    stop.ask()
+                    raise
 
     total, told = len(left), begun
     with stop, concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         running = [pool.submit(work, worker) for worker in workers]
         while any(not future.done() for future in running):
             concurrent.futures.wait(running, timeout=0.5)
+            if stop.asked:
+                tree.kill_below()
             if time.monotonic() - told >= PROGRESS_EVERY:
                 told = time.monotonic()
                 rate = sum(done.values()) / (told - begun)
@@ -537,6 +617,12 @@ def try_all(mutants, state, equivalents, laboratory, jobs):
     for future in running:
         future.result()
     return not stop.asked
+
+
+def end_at_once():
+    """Before mutants are tried, all happens in the main thread, where signals arrive."""
+    tree.kill_below()
+    raise KeyboardInterrupt
 
 
 def whole_number(name, otherwise, least=1):
@@ -554,30 +640,36 @@ def run():
     stages = chosen_stages(os.environ.get("STAGES"))
     if stages == ["fuzzing"] and not fuzz_seconds:
         raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
-    equivalents, state = Equivalents(), State(stages, fuzz_seconds)
+    equivalents = Equivalents()
+    state = State(stages, fuzz_seconds, equivalents)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()
-    laboratory = Laboratory(stages, fuzz_seconds, state)
-    finished = try_all(chosen, state, equivalents, laboratory, tree.jobs())
+    with tree.Stop(end_at_once):
+        laboratory = Laboratory(stages, fuzz_seconds, state)
+    finished = try_all(chosen, state, laboratory, tree.jobs())
     tally = Tally(chosen, state, equivalents)
     for mutant in sorted(tally.survivors, key=lambda mutant: (mutant["file"], mutant["line"])):
         print(f"survived  {mutant['file']}:{mutant['line']}  {mutant['operator']}\n    - {mutant['before']}\n    + {mutant['after']}")
     gone = equivalents.gone(every) if "universal" not in rules else []
-    for file, before, after in gone:
+    for file, before, after, _ in gone:
         print(f"{tree.relative(EQUIVALENT)}: no mutant any more: {file}: {before} -> {after}")
+    for mutant, stage in tally.wrongly_listed:
+        print(f"{tree.relative(EQUIVALENT)}: listed as changing nothing, killed by {stage}: {mutant['file']}: {mutant['before']}"
+              f" -> {mutant['after']}")
+    wrong = bool(gone or tally.wrongly_listed)
     print(tally.table())
     if not finished:
         print("interrupted: the same command goes on from here")
         return tree.EXIT_INTERRUPTED
     if len(stages) < len(STAGES) or os.environ.get("FILES"):
-        return tree.EXIT_CLEAN if not tally.survivors and not gone else tree.EXIT_FINDINGS  # a look, and no measurement
+        return tree.EXIT_CLEAN if not tally.survivors and not wrong else tree.EXIT_FINDINGS  # a look, and no measurement
     metrics.keep("mutants-sample" if count else "mutants", {
         "mutants": tally.judged(), "of": len(every), "killed_before_fuzzing": tally.percent_before_fuzzing(),
         "killed": tally.percent(tally.killed()), "survived": len(tally.survivors), "equivalent": tally.equivalent,
         "stages": {stage: tally.by_stage[stage] for stage in STAGES}, "dropped": dict(tally.dropped),
         "fuzz_seconds": fuzz_seconds, "seconds": round(time.monotonic() - begun),
         "files": sorted({mutant["file"] for mutant in chosen})})
-    return tree.EXIT_CLEAN if tally.good() and not gone else tree.EXIT_FINDINGS
+    return tree.EXIT_CLEAN if tally.good() and not wrong else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":

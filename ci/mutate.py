@@ -364,6 +364,6 @@ def mutants_of(name, text, rules):
             if found["before"] == found["after"]:
                 continue
             same = found["file"], found["before"], found["after"]
-            times[same] = times.get(same, 0) + 1
+            times[same] = found["nth"] = times.get(same, 0) + 1
             found["id"] = hashlib.sha1("\0".join([*same, str(times[same])]).encode()).hexdigest()[:12]
             yield found

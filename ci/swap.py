@@ -20,7 +20,21 @@ LAUNCHERS = ("ccache", "sccache")
 
 
 class NotCompiled(Exception):
-    pass
+    """The compiler or the linker refused what it was given."""
+
+
+# Of the compiler, at a place in the source; a compiler that was killed or had no room says `error` too, of no place. Of the linkers.
+REFUSED_BY_COMPILER = re.compile(r"^[^\s:][^:\n]*:\d+:(\d+:)? error: ", re.MULTILINE)
+REFUSED_BY_LINKER = re.compile(r"undefined (reference to|symbol)|multiple definition of|duplicate symbol")
+
+
+def judge(done, refused):
+    """Raises NotCompiled if this is a refusal; all else that failed says nothing about the source, and ends the script."""
+    if done.returncode == 1 and refused.search(done.stdout):
+        raise NotCompiled(done.stdout.strip())
+    if done.returncode:
+        how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
+        raise tree.BuildFailed(f"{done.stdout.strip()}\nfailed, {how}: {shlex.join(done.args)}".strip())
 
 
 def environment(preset):
@@ -55,10 +69,12 @@ class Build:
 
     def compile(self, source, out, *more):
         """Raises NotCompiled. `more` comes after the build's own flags."""
-        done = subprocess.run([*self.compile_words(), *more, "-o", out, "-c", source], cwd=self.folder, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment)
-        if done.returncode:
-            raise NotCompiled(done.stdout.strip())
+        judge(self.run([*self.compile_words(), *more, "-o", out, "-c", source]), REFUSED_BY_COMPILER)
+
+    def run(self, words):
+        """In a session of its own, where Ctrl-C reaches it by way of this script alone, and in English, which is looked at."""
+        return subprocess.run(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", env={**self.environment, "LC_ALL": "C"}, start_new_session=True)
 
     @functools.lru_cache(maxsize=None)
     def link_words(self, target):
@@ -77,14 +93,11 @@ class Build:
 
     def link(self, target, objects, out):
         before, after, _ = self.link_words(target)
-        done = subprocess.run([*before, *objects, *after, "-o", out], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", env=self.environment)
-        if done.returncode:
-            raise NotCompiled(done.stdout.strip())
+        judge(self.run([*before, *objects, *after, "-o", out]), REFUSED_BY_LINKER)
 
 
 def files():
-    """Names of the engine's sources and private headers."""
+    """Names of the library's sources and private headers, without those of its GPU part."""
     return sorted(name for name in os.listdir(ENGINE) if re.search(r"\.[ch]$", name))
 
 

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
+import types
 import unittest
 from unittest import mock
 
@@ -16,6 +18,7 @@ import mutants
 import mutate
 import detection
 import metrics
+import swap
 import tree
 
 FUNCTION = """
@@ -92,6 +95,172 @@ class Choices(unittest.TestCase):
         for text, kind in (("-1", int), ("1.5", int), ("x", int), ("1000000000", int), ("0", float), ("nan", float), ("inf", float)):
             with self.assertRaisesRegex(tree.WrongUse, f"N={text} is not a "):
                 tree.number("N", text, kind)
+
+
+def mutant_of(after="b", nth=1):
+    return {"id": f"{after}{nth}", "file": "engine/f.c", "line": 1, "operator": "constant", "before": "a", "after": after, "nth": nth}
+
+
+class Lists(unittest.TestCase):
+    """What is listed as changing nothing, and what is known of mutants."""
+
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.path = os.path.join(folder, "lines.jsonl")
+
+    def write(self, *lines):
+        with open(self.path, "wb") as file:
+            file.writelines(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
+
+    def equivalents(self, *entries):
+        self.write(*({"file": "engine/f.c", "before": "a", "why": "so", **entry} for entry in entries))
+        return mutants.Equivalents(self.path)
+
+    def state(self, equivalents, stages=mutants.STAGES, fuzz_seconds=60):
+        state = mutants.State(list(stages), fuzz_seconds, equivalents, self.path)
+        self.addCleanup(state.file.close)
+        return state
+
+    def verdict(self, mutant, verdict, stage="", **more):
+        return {**mutant, "verdict": verdict, "stage": stage, "of": mutants.grounds(verdict, stage), **more}
+
+    def test_a_damaged_list_is_wrong_use_with_its_line(self):
+        good = {"file": "engine/f.c", "before": "a", "why": "so"}
+        for line, told in ((b"5\n", "no object"), (b"null\n", "no object"), (b"\xff{}\n", "no object"), (b"\n", "no object"),
+                           (b'{"file": "engine/f.c"', "no object"), ({"file": "engine/f.c", "why": "so"}, "its members are"),
+                           ({**good, "aftr": "b"}, "its members are"), ({**good, "after": 5}, "members are texts"),
+                           ({**good, "nth": "2"}, "members are texts"), ({**good, "why": ""}, "no reason"),
+                           ({"file": "engine/f.c", "before": "a"}, "no reason")):
+            self.write(good, line)
+            with self.assertRaisesRegex(tree.WrongUse, f"lines.jsonl:2: {told}"):
+                mutants.Equivalents(self.path)
+
+    def test_reasons_are_for_one_mutant_or_for_a_line(self):
+        listed = self.equivalents({"after": "b"}, {"after": "c", "nth": 2}, {"after": "gone"})
+        self.assertTrue(listed.listed(mutant_of("b", 1)) and listed.listed(mutant_of("b", 2)) and listed.listed(mutant_of("c", 2)))
+        self.assertFalse(listed.listed(mutant_of("c", 1)) or listed.reason(mutant_of("d")))
+        self.assertEqual(listed.gone([mutant_of("b"), mutant_of("c", 2)]), [("engine/f.c", "a", "gone", None)])
+        whole = self.equivalents({})
+        self.assertTrue(whole.reason(mutant_of("d")))
+        self.assertFalse(whole.listed(mutant_of("d")))
+
+    def test_the_list_itself_is_good(self):
+        every = mutants.all_mutants(swap.files(), ["own"])
+        self.assertEqual(mutants.Equivalents().gone(every), [])
+
+    def test_damaged_verdicts_are_skipped(self):
+        nothing = self.equivalents()
+        good = self.verdict(mutant_of("b"), mutants.KILLED, "props")
+        self.write(b"null\n", b"5\n", b"{}\n", b"\xff\xfe\n", b"[1]\n", {**good, "id": ["b"]}, {**good, "id": "c", "verdict": []},
+                   {**good, "id": "d", "code": {}}, {**good, "id": "e", "verdict": mutants.SURVIVED},
+                   {**good, "id": "f", "of": "another tree"}, good, json.dumps(good).encode()[:20])
+        state = self.state(nothing)
+        self.assertEqual(list(state.verdicts), ["b1"])
+        state.add(mutant_of("c"), {"verdict": mutants.KILLED, "stage": "props", "details": ""})
+        state.file.flush()
+        self.assertEqual(list(self.state(nothing).verdicts), ["b1", "c1"])
+
+    def test_what_has_a_reason_is_not_fuzzed(self):
+        listed, other = mutant_of("b"), mutant_of("c")
+        reasons = self.equivalents({"after": "b"})
+        self.write()
+        state = self.state(reasons)
+        self.assertEqual(state.stages_of(listed), [stage for stage in mutants.STAGES if stage != "fuzzing"])
+        self.assertEqual(state.stages_of(other), list(mutants.STAGES))
+        self.assertIsNone(state.verdict_of(listed))
+        for mutant in (listed, other):
+            state.add(mutant, {"verdict": mutants.SURVIVED, "stage": "", "details": ""})
+        state.file.flush()
+        self.assertTrue(state.verdict_of(listed) and state.verdict_of(other))
+        longer = self.state(reasons, fuzz_seconds=61)
+        self.assertTrue(longer.verdict_of(listed))
+        self.assertIsNone(longer.verdict_of(other))
+        self.assertEqual(self.state(reasons, stages=["fuzzing"]).stages_of(listed), [])
+
+    def test_a_listed_one_that_is_killed_is_told_and_not_counted(self):
+        reasons = self.equivalents({"after": "b"}, {"after": "c"}, {"after": "d"})
+        every = [mutant_of(after) for after in "bcdxyz"]
+        tried = {"stages": list(mutants.STAGES), "fuzzed": 60}
+        self.write(self.verdict(every[0], mutants.KILLED, "cmocka"), self.verdict(every[1], mutants.SURVIVED, **tried),
+                   self.verdict(every[3], mutants.KILLED, "props"), self.verdict(every[4], mutants.SURVIVED, **tried),
+                   self.verdict(every[5], "not C"))
+        tally = mutants.Tally(every, self.state(reasons), reasons)
+        self.assertEqual(tally.wrongly_listed, [(every[0], "cmocka")])
+        self.assertEqual((tally.judged(), tally.killed(), tally.equivalent, tally.survivors), (2, 1, 2, [every[4]]))
+
+    def test_verdicts_stand_on_compilers_and_presets(self):
+        self.assertRegex(mutants.compilers(), r"\d+\.\d+")
+        self.addCleanup(mutants.built_with.cache_clear)
+        for verdict in (mutants.KILLED, "not C"):
+            before = mutants.grounds(verdict, "props")
+            mutants.built_with.cache_clear()
+            with mock.patch.object(mutants, "compilers", lambda: "another one"):
+                self.assertNotEqual(mutants.grounds(verdict, "props"), before)
+            mutants.built_with.cache_clear()
+
+
+class Refusals(unittest.TestCase):
+    def judged(self, returncode, told, refused):
+        swap.judge(subprocess.CompletedProcess(["cc", "a.c"], returncode, told), refused)
+
+    def test_what_is_no_c_is_told_from_what_failed(self):
+        self.judged(0, "a.c:1:2: warning: odd", swap.REFUSED_BY_COMPILER)
+        for told in ("a.c: In function 'f':\na.c:3:5: error: 'x' undeclared\n", "../a.c:3: error: x\n"):
+            with self.assertRaises(swap.NotCompiled):
+                self.judged(1, told, swap.REFUSED_BY_COMPILER)
+        for returncode, told in ((1, "cc: fatal error: Killed signal terminated program cc1\ncompilation terminated.\n"),
+                                 (1, "a.c:9:1: fatal error: error writing to /tmp/a.s: No space left on device\n"),
+                                 (1, "cc: error: a.c: No such file or directory\n"), (1, ""), (4, "a.c:3:5: error: x\n"),
+                                 (1, "a.c:3:5: internal compiler error: Segmentation fault\n"), (-9, ""), (127, "")):
+            with self.assertRaisesRegex(tree.BuildFailed, "failed, (exit code|signal) [0-9]+: cc a.c"):
+                self.judged(returncode, told, swap.REFUSED_BY_COMPILER)
+
+    def test_what_cannot_be_linked_is_told_from_what_failed(self):
+        for told in ("a.c:(.text+0x5): undefined reference to `f'\ncollect2: error: ld returned 1 exit status\n",
+                     "b.o: multiple definition of `f'; a.o: first defined here\n", "ld.lld: error: undefined symbol: f\n"):
+            with self.assertRaises(swap.NotCompiled):
+                self.judged(1, told, swap.REFUSED_BY_LINKER)
+        for told in ("ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\n",
+                     "collect2: fatal error: ld terminated with signal 9 [Killed]\n"):
+            with self.assertRaises(tree.BuildFailed):
+                self.judged(1, told, swap.REFUSED_BY_LINKER)
+
+
+class Ends(unittest.TestCase):
+    def test_a_process_that_is_not_waited_for_is_killed(self):
+        process = subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE, start_new_session=True)
+        with mock.patch.object(mutants, "used_and_awake", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            mutants.output_of(process)
+        self.assertEqual(process.returncode, -9)
+
+    def tried(self, *outcomes):
+        """What try_all says of mutants with these outcomes, or the outcome of a call, by one worker; and what it recorded."""
+        recorded = []
+        state = types.SimpleNamespace(verdict_of=lambda _: None, stages_of=lambda _: ["props"],
+                                      add=lambda mutant, verdict: recorded.append(mutant["id"]))
+        worker = mock.Mock(**{"try_mutant.side_effect": outcomes if len(outcomes) > 1 else outcomes[0]})
+        every = [mutant_of(after) for after in "bcd"]
+        finished = None
+        with mock.patch.object(mutants, "Worker", return_value=worker), contextlib.suppress(tree.BuildFailed):
+            finished = mutants.try_all(every, state, types.SimpleNamespace(lock=threading.Lock()), 1)
+        return finished, recorded
+
+    SURVIVED = {"verdict": mutants.SURVIVED, "stage": "", "details": ""}
+
+    def test_a_compiler_that_fails_ends_the_run_and_is_no_verdict(self):
+        self.assertEqual(self.tried(self.SURVIVED, self.SURVIVED, self.SURVIVED), (True, ["b1", "c1", "d1"]))
+        self.assertEqual(self.tried(self.SURVIVED, tree.BuildFailed("no room"), self.SURVIVED), (None, ["b1"]))
+
+    def test_an_interruption_records_nothing_more(self):
+        killed = threading.Event()
+
+        def interrupted(_):
+            os.kill(os.getpid(), signal.SIGTERM)
+            killed.wait(10)
+            return self.SURVIVED
+
+        with mock.patch.object(tree, "kill_below", killed.set):
+            self.assertEqual(self.tried(interrupted), (False, []))
 
 
 class Times(unittest.TestCase):

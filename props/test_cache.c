@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../engine/cache_key.h"
 #include "laws/cache_scenario.h"
 #include "laws/ledger.h"
 #include <pthread.h>
@@ -419,6 +420,92 @@ static void a_view_is_read_with_its_stride(void **state) {
     }
 }
 
+static int64_t tokens_of_route(cpr_cache *cache, const cpr_lookup *lookup, bool *hit) {
+    const cpr_route *route;
+    assert_int_equal(cpr_cache_get(cache, lookup, &route, hit, NULL), CPR_OK);
+    const int64_t tokens = route->total_tokens;
+    cpr_route_release(route);
+    return tokens;
+}
+
+static uint64_t hash_of(const cpr_lookup *lookup) {
+    cache_key key;
+    cache_key_of_lookup(lookup, &key);
+    assert_true(cache_key_hash(&key));
+    return key.hash;
+}
+
+/* Made by turning the steps of the hash back; others take their place if it comes to be another one. */
+static void boundaries_with_one_hash_are_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        int64_t entries[3], count;
+    } pairs[][2] = {
+        {{{0, 4, INT64_C(1152921504606846976)}, 3}, {{0, 20, INT64_C(4447555767772846744)}, 3}},
+        {{{0, 84}, 2}, {{0, 84, INT64_C(2284774069054908912)}, 3}},
+    };
+    for (int i = 0; i < 4; i++) {
+        cpr_cache *cache = cache_of(8, NULL);
+        cpr_lookup lookups[2];
+        int64_t tokens[2];
+        for (int k = 0; k < 2; k++) {
+            const int which = k ^ (i & 1);
+            const int64_t *entries = pairs[i / 2][which].entries;
+            const int64_t count = pairs[i / 2][which].count;
+            lookups[k] = lookup_of(1, cpr_cu_seqlens_int64(entries, count), CPR_GUARD_CONTENT);
+            tokens[k] = entries[count - 1];
+        }
+        assert_true(hash_of(&lookups[0]) == hash_of(&lookups[1]));
+        for (int times = 0; times < 2; times++) {
+            for (int k = 0; k < 2; k++) {
+                bool hit;
+                assert_int_equal(tokens_of_route(cache, &lookups[k], &hit), tokens[k]);
+                assert_int_equal(hit, times > 0);
+            }
+        }
+        cpr_cache_free(cache);
+    }
+}
+
+enum { SECONDS_TO_COMPARE = 20 };
+
+/* Nowhere as what is known. It hangs if a difference is what is looked on from. */
+static void a_view_of_other_entries_is_compared_to_its_end(void **state) {
+    (void)state;
+    int32_t memory[] = {0, 99, 8, 99, 16};
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_lookup lookup = lookup_of(1, cpr_cu_seqlens_int32(memory, 3), CPR_GUARD_CONTENT);
+    lookup.tensor.view.stride = 2;
+    alarm(SECONDS_TO_COMPARE);
+    assert_false(get(cache, &lookup));
+    memory[0] = 5;
+    memory[2] = 9;
+    memory[4] = 17;
+    get_refuses(cache, &lookup, (cpr_error){CPR_NONZERO_START, 0, 5, 0});
+    alarm(0);
+    cpr_cache_free(cache);
+}
+
+static void resolve_compares_views_to_their_ends(void **state) {
+    (void)state;
+    static const int32_t q[] = {5, 0, 9, 0}, kv[] = {0, 0, 8, 0};
+    cpr_cache *cache = cache_of(8, NULL);
+    cpr_packed_params params = {.q = tensor_of(1, cpr_cu_seqlens_int32(q, 2)),
+                                .kv = tensor_of(2, cpr_cu_seqlens_int32(kv, 2)),
+                                .has_q = true,
+                                .has_kv = true};
+    params.q.view.stride = params.kv.view.stride = 2;
+    cpr_tensor resolved;
+    cpr_error error;
+    alarm(SECONDS_TO_COMPARE);
+    assert_int_equal(cpr_cache_resolve(cache, &params, CPR_ROWS_UNCHECKED, 2, CPR_ZIGZAG, CPR_GUARD_CONTENT,
+                                       &resolved, NULL, &error),
+                     CPR_NONZERO_START);
+    alarm(0);
+    assert_error(error, (cpr_error){CPR_NONZERO_START, 0, 5, 0});
+    cpr_cache_free(cache);
+}
+
 /* The memory of the one begins as the other's contents, in either order and in both. */
 static void resolve_reads_views_with_their_strides(void **state) {
     (void)state;
@@ -716,6 +803,34 @@ static void a_captured_state_that_was_left_is_not_found_again(void **state) {
     assert_false(get(cache, &before));
     assert_int_equal(replay(cache, before, captured), CPR_CAPTURE_LAYOUT_CHANGE);
     cpr_route_release(captured);
+    cpr_cache_free(cache);
+}
+
+enum { PAINTED_BYTES = 4096 };
+
+/* Leaves a number wherever calls that follow have their variables. */
+__attribute__((noinline)) static int paint_stack(int byte) {
+    volatile unsigned char below[PAINTED_BYTES];
+    for (int i = 0; i < PAINTED_BYTES; i++)
+        below[i] = (unsigned char)byte;
+    return below[0];
+}
+
+/* Where an entry is remembered is told by its key, and by nothing else: a state that was left would be found there. */
+static void what_was_left_is_found_nowhere(void **state) {
+    (void)state;
+    cpr_cache *cache = cache_of(4, NULL);
+    const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
+    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
+    after.tensor.generation = 1;
+    (void)paint_stack(1);
+    cpr_route_release(capture(cache, before));
+    (void)paint_stack(1);
+    assert_true(get(cache, &before));
+    (void)paint_stack(2);
+    assert_false(get(cache, &after));
+    (void)paint_stack(1);
+    assert_false(get(cache, &before));
     cpr_cache_free(cache);
 }
 
@@ -1388,7 +1503,10 @@ int main(void) {
         cmocka_unit_test(version_looks_at_all_of_a_tensor),
         cmocka_unit_test(content_looks_at_every_boundary),
         cmocka_unit_test(a_view_is_read_with_its_stride),
+        cmocka_unit_test(boundaries_with_one_hash_are_told_apart),
+        cmocka_unit_test(a_view_of_other_entries_is_compared_to_its_end),
         cmocka_unit_test(resolve_reads_views_with_their_strides),
+        cmocka_unit_test(resolve_compares_views_to_their_ends),
         cmocka_unit_test(bytes_are_those_that_the_allocator_gave),
         cmocka_unit_test(wider_bounds_keep_what_is_there),
         cmocka_unit_test(what_does_not_fit_is_handed_out),
@@ -1402,6 +1520,7 @@ int main(void) {
         cmocka_unit_test(captures_have_a_bound_of_bytes),
         cmocka_unit_test(narrower_bounds_wait_for_captures),
         cmocka_unit_test(a_captured_state_that_was_left_is_not_found_again),
+        cmocka_unit_test(what_was_left_is_found_nowhere),
         cmocka_unit_test(captures_end_with_their_own_entry),
         cmocka_unit_test(what_is_not_kept_cannot_be_replayed),
         cmocka_unit_test(resolve_tells_the_first_difference),

@@ -84,6 +84,90 @@ static void tails_that_join_nothing_need_no_other_memory(void **state) {
     }
 }
 
+/* Heads and tails of 512 ranks are as many as are counted on the stack. */
+static void tails_of_many_ranks_need_no_spare(void **state) {
+    (void)state;
+    int64_t boundaries[SLOTS + 1];
+    fill_boundaries(boundaries, 512);
+    for (int64_t rank = 0; rank < 512; rank += 73) {
+        const cpr_geometry geometry = {512, rank};
+        const cpr_route_request forth =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS);
+        const cpr_route_request back =
+            request_of(boundaries, SLOTS + 1, geometry, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
+        expect_no_other_memory(&forth);
+        expect_no_other_memory(&back);
+    }
+}
+
+/* A window is cut from a whole route; then messages are put in the order of the group, which is counted on the stack. */
+static void windows_need_no_spare(void **state) {
+    (void)state;
+    enum { RANKS = 1000 };
+    static const cpr_layout pairs[][2] = {{CPR_ZIGZAG, CPR_CONTIGUOUS}, {CPR_CONTIGUOUS, CPR_ZIGZAG}};
+    int64_t boundaries[SLOTS + 1], backwards[RANKS];
+    fill_boundaries(boundaries, RANKS);
+    for (int64_t rank = 0; rank < RANKS; rank++)
+        backwards[rank] = RANKS - 1 - rank;
+    for (int64_t i = 0; i < LENGTH_OF(pairs); i++) {
+        const cpr_route_request request =
+            request_of(boundaries, SLOTS + 1, (cpr_geometry){RANKS, 5}, pairs[i][0], pairs[i][1]);
+        const cpr_tensor_ranks tp = {.tp_size = 1, .group_ranks = backwards};
+        enum { BITS = 1 }; /* of the ranks that were seen */
+        ledger book;
+        const cpr_allocator allocator = ledger_allocator(&book);
+        cpr_route *route;
+        assert_int_equal(cpr_route_build_fused(&request, &tp, &allocator, &route, NULL), CPR_OK);
+        assert_int_equal(book.allocations, BITS + 2 * (1 + lists_with_runs(route)));
+        cpr_route_free(route);
+        assert_int_equal(book.held, 0);
+    }
+}
+
+static void padded_plans_need_no_spare(void **state) {
+    (void)state;
+    enum { RANKS = 1000 };
+    int32_t boundaries[SLOTS + 1] = {0};
+    for (int i = 0; i < SLOTS; i++)
+        boundaries[i + 1] = boundaries[i] + RANKS * (i % 5);
+    const cpr_cu_seqlens cu = cpr_cu_seqlens_int32(boundaries, SLOTS + 1);
+    for (int64_t rank = 0; rank < RANKS; rank += 70) {
+        ledger book;
+        const cpr_allocator allocator = ledger_allocator(&book);
+        cpr_padded_plan *plan;
+        assert_int_equal(cpr_padded_plan_build(&cu, CPR_ROWS_UNCHECKED, (cpr_geometry){RANKS, rank},
+                                               &allocator, &plan, NULL),
+                         CPR_OK);
+        assert_int_equal(book.allocations, 2 + (plan->contiguous.count > 0) + (plan->zigzag.count > 0));
+        cpr_padded_plan_free(plan);
+        assert_int_equal(book.held, 0);
+    }
+}
+
+enum { BYTES_THERE_ARE = 1 << 24 };
+
+static void *allocate_of_few_bytes(void *context, size_t size) {
+    return size <= BYTES_THERE_ARE ? ledger_allocate(context, size) : NULL;
+}
+
+/* Two tokens for each rank. What is written down is of the tokens and of the ranks, not of one for each other. */
+static void enumerating_takes_memory_by_the_token(void **state) {
+    (void)state;
+    enum { RANKS = 32768 };
+    static const int64_t boundaries[] = {0, 2 * RANKS};
+    const cpr_route_request request =
+        request_of(boundaries, 2, (cpr_geometry){RANKS, 7}, CPR_ZIGZAG, CPR_CONTIGUOUS);
+    for (int i = 0; i < BUILDER_COUNT; i++) {
+        ledger book;
+        cpr_allocator allocator = ledger_allocator(&book);
+        allocator.allocate = allocate_of_few_bytes;
+        cpr_route *route;
+        assert_int_equal(BUILDERS[i](&request, &allocator, &route, NULL), CPR_OK);
+        cpr_route_free(route);
+        assert_int_equal(book.held, 0);
+    }
+}
+
 /* Pairs that are listed in closed form: the one that is in use, and those that cut the same frames. */
 static void closed_forms_need_no_spare_in_large_groups(void **state) {
     (void)state;
@@ -171,6 +255,10 @@ int main(void) {
         cmocka_unit_test(routes_need_no_memory_but_their_own),
         cmocka_unit_test(few_runs_need_no_spare),
         cmocka_unit_test(tails_that_join_nothing_need_no_other_memory),
+        cmocka_unit_test(tails_of_many_ranks_need_no_spare),
+        cmocka_unit_test(windows_need_no_spare),
+        cmocka_unit_test(padded_plans_need_no_spare),
+        cmocka_unit_test(enumerating_takes_memory_by_the_token),
         cmocka_unit_test(closed_forms_need_no_spare_in_large_groups),
         cmocka_unit_test(large_groups_are_sorted_with_a_spare_list),
         cmocka_unit_test(a_missing_spare_list_is_no_memory),
