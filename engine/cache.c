@@ -240,6 +240,8 @@ static cpr_status draft(const cpr_cache *cache, const cache_ask *ask, cache_entr
  * MARK: - Lookups
  *============================================================================*/
 
+enum { DIRECTIONS = 2 };
+
 static cpr_status fail_capture(cpr_error *error) {
     return cpr_fail(error, CPR_CAPTURE_LAYOUT_CHANGE, -1, 0, 0);
 }
@@ -252,6 +254,51 @@ static cpr_status check_hit(const cache_ask *ask, const cache_entry *entry, cpr_
         return cpr_fail(error, CPR_TOTAL_MISMATCH, -1, ask->request.rows, entry->rows);
     }
     return cpr_succeed(error);
+}
+
+static cpr_status judge_miss(const cache_ask *ask, cpr_error *error) {
+    int64_t rows;
+    if (cpr_request_validate(&ask->request, &rows, error) != CPR_OK || ask->companion == NULL) {
+        return error->status;
+    }
+    /* That ranks would disagree is told after lack of memory. */
+    return cache_boundaries_agree(&ask->request, ask->companion, error) == CPR_DIVERGENT_METADATA
+               ? cpr_succeed(error)
+               : error->status;
+}
+
+/* False if it is not in the cache, or wrong: nothing but its contents then says which. */
+static bool judge_known(cpr_cache *cache, const cache_ask *ask, cpr_error *error) {
+    cache_key key = ask->key;
+    (void)cpr_succeed(error);
+    if (!cache_key_hash(&key)) {
+        return false;
+    }
+    pthread_mutex_lock(&cache->lock);
+    const cache_entry *entry = cache_store_find(&cache->store, &key);
+    if (entry != NULL) {
+        (void)check_hit(ask, entry, error);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return entry != NULL;
+}
+
+/* Lack of memory is told last: what is wrong with one of the requests was so before. What is known is not judged by contents that
+ * cannot, or need not, be read. */
+static cpr_status fail_no_memory(cpr_cache *cache, const cache_ask *asks, int64_t count, cpr_error *error) {
+    bool known[DIRECTIONS];
+    for (int64_t i = 0; i < count; i++) {
+        known[i] = judge_known(cache, &asks[i], error);
+        if (error->status != CPR_OK) {
+            return error->status;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!known[i] && judge_miss(&asks[i], error) != CPR_OK) {
+            return error->status;
+        }
+    }
+    return cpr_fail_no_memory(error);
 }
 
 static const cpr_route *hand_out(const cache_entry *entry) {
@@ -289,7 +336,7 @@ static cpr_status obtain_bypassing(cpr_cache *cache, const cache_ask *ask, const
                                    cpr_error *error) {
     cache_entry *entry = cache_entry_new(&ask->key, &cache->allocator);
     if (entry == NULL) {
-        return cpr_fail_no_memory(error);
+        return fail_no_memory(cache, ask, 1, error);
     }
     if (make(cache, ask, entry, error) == CPR_OK) {
         *route = hand_out(entry);
@@ -333,8 +380,9 @@ static cpr_status finish_miss(cpr_cache *cache, const cache_ask *ask, const flig
 static cpr_status obtain_missing(cpr_cache *cache, const cache_ask *ask, cache_capture **spare,
                                  const cpr_route **route, bool *hit, cpr_error *error) {
     flight own = {.missing = false};
-    if (draft(cache, ask, &own.entry, error) != CPR_OK) {
-        return error->status;
+    const cpr_status drafted = draft(cache, ask, &own.entry, error);
+    if (drafted != CPR_OK) {
+        return drafted == CPR_NO_MEMORY ? fail_no_memory(cache, ask, 1, error) : drafted;
     }
     pthread_mutex_lock(&cache->lock);
     take_off(cache, &own, 1);
@@ -390,7 +438,7 @@ static cpr_status obtain_capturing(cpr_cache *cache, const cache_ask *ask, const
                                    cpr_error *error) {
     cache_capture *spare = cpr_allocate(&cache->allocator, 1, sizeof *spare);
     if (spare == NULL) {
-        return cpr_fail_no_memory(error);
+        return fail_no_memory(cache, ask, 1, error);
     }
     (void)obtain_hashed(cache, ask, &spare, route, hit, error);
     cpr_release(&cache->allocator, spare, 1, sizeof *spare);
@@ -467,8 +515,6 @@ cpr_status cpr_cache_get(cpr_cache *cache, const cpr_lookup *lookup, const cpr_r
 /*==============================================================================
  * MARK: - Both directions at once
  *============================================================================*/
-
-enum { DIRECTIONS = 2 };
 
 typedef struct pair {
     cache_ask asks[DIRECTIONS];
@@ -569,6 +615,8 @@ cpr_status cpr_cache_prebuild(cpr_cache *cache, const cpr_lookup *lookup, cpr_er
     }
     if (status == CPR_OK) {
         (void)fill_pair(cache, &both, error);
+    } else if (status == CPR_NO_MEMORY) {
+        (void)fail_no_memory(cache, both.asks, both.count, error);
     }
     for (int64_t i = 0; i < both.count; i++) {
         cache_entry_free(both.flights[i].entry, &cache->allocator);

@@ -283,6 +283,38 @@ static void making_one_takes_memory(void **state) {
     }
 }
 
+/* What is wrong with a request was so before memory lacked. */
+static void lack_of_memory_is_told_last(void **state) {
+    (void)state;
+    const int64_t wrong[] = {0, 6};
+    ledger books = {0};
+    const cpr_allocator allocator = ledger_allocator(&books);
+    cpr_cache *cache = cache_of(4, &allocator);
+    for (int guard = CPR_GUARD_VERSION; guard <= CPR_GUARD_CONTENT; guard++)
+        for (int call = 0; call < 5; call++) {
+            cpr_lookup lookup = lookup_of(1, cpr_cu_seqlens_int64(wrong, 2), (cpr_guard)guard);
+            lookup.use = call == 1 ? CPR_USE_CAPTURE : CPR_USE_EAGER;
+            lookup.tensor.has_generation = call != 2;
+            const cpr_packed_params params = {.has_q = true, .q = lookup.tensor};
+            const cpr_route *route = NULL;
+            cpr_tensor resolved;
+            cpr_error error;
+            books.allocations = 0;
+            books.fail_at = 1;
+            if (call < 3)
+                (void)cpr_cache_get(cache, &lookup, &route, NULL, &error);
+            else if (call == 3)
+                (void)cpr_cache_prebuild(cache, &lookup, &error);
+            else
+                (void)cpr_cache_resolve(cache, &params, CPR_ROWS_UNCHECKED, 2, CPR_ZIGZAG, lookup.guard,
+                                        &resolved, NULL, &error);
+            assert_int_equal(books.allocations, 1);
+            assert_error(error, ((cpr_error){CPR_NOT_DIVISIBLE_2CP, 0, 6, 4}));
+        }
+    books.fail_at = 0;
+    cpr_cache_free(cache);
+}
+
 static size_t bytes_before_the_buckets(void) {
     ledger books = {.fail_at = 2};
     const cpr_allocator allocator = ledger_allocator(&books);
@@ -1499,6 +1531,7 @@ int main(void) {
         cmocka_unit_test(errors_are_those_of_building),
         cmocka_unit_test(bounds_must_be_possible),
         cmocka_unit_test(making_one_takes_memory),
+        cmocka_unit_test(lack_of_memory_is_told_last),
         cmocka_unit_test(memory_follows_the_bound),
         cmocka_unit_test(version_looks_at_all_of_a_tensor),
         cmocka_unit_test(content_looks_at_every_boundary),

@@ -102,13 +102,9 @@ static bool stats_same(const cpr_cache_stats *a, const cpr_cache_stats *b) {
            a->entries == b->entries && a->captured == b->captured && a->bytes == b->bytes;
 }
 
-/* Once allocation `which` has failed. Returns whether to try the next. */
-static bool failed_well(walk *k, const cpr_cache_stats *before, uint64_t live_blocks,
-                        const cpr_error *error) {
-    const cpr_error wanted = {CPR_NO_MEMORY, -1, 0, 0};
+/* Once an allocation has failed. Returns whether to try the next. */
+static bool failed_well(const walk *k, const cpr_cache_stats *before, uint64_t live_blocks) {
     const cpr_cache_stats after = cpr_cache_get_stats(k->cache);
-    if (!errors_same(error, &wanted))
-        return complain_of_errors(k, WATCH_NO_MEMORY, error, &wanted);
     if (!stats_same(before, &after))
         return complain(k, WATCH_NO_MEMORY, "a failed lookup changes the cache", "its statistics differ");
     if (k->books.live_blocks != live_blocks)
@@ -116,23 +112,39 @@ static bool failed_well(walk *k, const cpr_cache_stats *before, uint64_t live_bl
     return true;
 }
 
+/* What is told where memory is lacking: lack of memory is the last thing that is wrong with a request. A cache that is too small for
+ * a capture overflows too, and is asked only once there is something to keep. */
+static bool told_in_order(const cpr_error *told, const cpr_error *otherwise) {
+    const cpr_error no_memory = {CPR_NO_MEMORY, -1, 0, 0};
+    const bool wrong_request = otherwise->status > CPR_NO_MEMORY && otherwise->status <= CPR_BAD_CP_SIZE;
+    return (wrong_request && errors_same(told, otherwise)) ||
+           ((!wrong_request || otherwise->status == CPR_OVERFLOW) && errors_same(told, &no_memory));
+}
+
+/* The call goes on to the end once none of its allocations failed. */
 static cpr_error call(walk *k, call_fn *function, void *arguments) {
-    cpr_error error;
-    for (uint64_t which = 1; watches(k, WATCH_NO_MEMORY) && which < ATTEMPTS; which++) {
+    cpr_error error, told[ATTEMPTS];
+    uint64_t failed = 0;
+    cpr_status status;
+    for (;; failed++) {
         const cpr_cache_stats before = cpr_cache_get_stats(k->cache);
         const uint64_t live_blocks = k->books.live_blocks;
         k->books.allocations = 0;
-        k->books.fail_at = which;
-        function(k, arguments, &error);
+        k->books.fail_at = watches(k, WATCH_NO_MEMORY) && failed < ATTEMPTS ? failed + 1 : 0;
+        status = function(k, arguments, &error);
+        const bool went_through = k->books.fail_at == 0 || k->books.allocations < k->books.fail_at;
         k->books.fail_at = 0;
-        if (k->books.allocations < which)
-            return error;
-        if (!failed_well(k, &before, live_blocks, &error))
+        if (went_through)
+            break;
+        told[failed] = error;
+        if (!failed_well(k, &before, live_blocks))
             return error;
     }
-    const cpr_status status = function(k, arguments, &error);
     if (status != error.status)
         complain(k, WATCH_ANSWERS, "status and error disagree", cpr_status_name(status));
+    for (uint64_t i = 0; i < failed; i++)
+        if (!told_in_order(&told[i], &error))
+            complain_of_errors(k, WATCH_NO_MEMORY, &told[i], &error);
     return error;
 }
 
