@@ -147,7 +147,7 @@ static void padded_plans_need_no_spare(void **state) {
 enum { BYTES_THERE_ARE = 1 << 24 };
 
 static void *allocate_of_few_bytes(void *context, size_t size) {
-    return size <= BYTES_THERE_ARE ? ledger_allocate(context, size) : NULL;
+    return size > 0 && size <= BYTES_THERE_ARE ? ledger_allocate(context, size) : NULL;
 }
 
 /* Two tokens for each rank. What is written down is of the tokens and of the ranks, not of one for each other. */
