@@ -41,6 +41,7 @@ import time
 
 import fuzz
 import fuzz_afl
+import json_lines
 import metrics
 import mutants
 import planted
@@ -311,7 +312,7 @@ SHRINKINGS = {"shrink": {"law_of": str, "start": OR_NONE, **{tool: OR_NONE for t
 
 def is_entry(entry):
     """Is it a line as State.add writes it?"""
-    key = entry.get("key") if isinstance(entry, dict) else None
+    key = entry.get("key")
     if not isinstance(key, list) or len(key) != KEY_PARTS or not all(isinstance(part, (str, int)) for part in key):
         return False
     return all(name in entry and isinstance(entry[name], kind) for name, kind in SHRINKINGS.get(key[2], RUN).items())
@@ -319,13 +320,7 @@ def is_entry(entry):
 
 def runs_of(path):
     """{key: what was found} of a file with a run a line; lines that are damaged are left out, and run again."""
-    entries = []
-    if os.path.exists(path):
-        with open(path, errors="replace") as file:
-            for line in file:
-                with contextlib.suppress(json.JSONDecodeError):
-                    entries.append(json.loads(line))
-    return {tuple(entry["key"]): entry for entry in entries if is_entry(entry)}
+    return {tuple(entry["key"]): entry for entry in json_lines.read(path) if is_entry(entry)}
 
 
 class State:
@@ -333,7 +328,7 @@ class State:
         os.makedirs(FOLDER, exist_ok=True)
         self.runs = runs_of(RUNS)
         self.lock = threading.Lock()
-        self.file = mutants.open_to_append(RUNS)
+        self.file = json_lines.open_to_append(RUNS)
 
     def add(self, key, found):
         with self.lock:

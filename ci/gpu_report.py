@@ -69,11 +69,7 @@ def keep(runs, sanitized, seconds, torch=None):
                "cuda_runtime": first["cuda_runtime"], "seconds": round(seconds), "sanitized": sanitized, "torch": torch,
                "runs": [{key: run.get(key) for key in ("name", "options", "ranks", "shares_gpus", "one_host", "jobs", "passed", "failed",
                                                         "skipped", "wrong", "broken", "not_run")} for run in runs]}
-    path = os.path.join(FOLDER, name + ".json")
-    with open(path + ".new", "w") as file:
-        json.dump(results, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    tree.write_json(os.path.join(FOLDER, name + ".json"), results)
     return True
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import time
 
+import json_lines
 import tree
 
 LARGEST = 10**15
@@ -15,7 +16,7 @@ FILE = os.path.join(tree.BUILD, "fuzz-history.jsonl")
 def append(session, engine, law, **numbers):
     """`session` tells apart campaigns; `numbers` are sums since its start."""
     os.makedirs(tree.BUILD, exist_ok=True)
-    with open(FILE, "a") as file:
+    with json_lines.open_to_append(FILE) as file:
         file.write(json.dumps({"at": round(time.time(), 1), "session": session, "engine": engine, "law": law, **numbers}) + "\n")
 
 
@@ -27,8 +28,6 @@ def is_record(entry):
     def number(name):
         return type(entry[name]) in (int, float) and 0 <= entry[name] < LARGEST
 
-    if not isinstance(entry, dict):
-        return False
     kinds = [(("at",), number), (("session", "engine", "law"), text)]
     kinds += [(("cases", "seconds", "edges", "corpus"), number)] if "cases" in entry else []
     kinds += [(("finding",), text)] if "finding" in entry else []
@@ -36,17 +35,6 @@ def is_record(entry):
 
 
 def read(path=None):
-    """All records, oldest first; what a full disk, a kill or anybody else left between them is left out."""
-    records = []
-    try:
-        with open(path or FILE, "rb") as file:
-            for line in file:
-                try:
-                    entry = json.loads(line.decode())
-                except (ValueError, RecursionError):
-                    continue
-                if is_record(entry):
-                    records.append(entry)
-    except FileNotFoundError:
-        pass
+    """All records, oldest first; other lines are left out."""
+    records = filter(is_record, json_lines.read(path or FILE))
     return sorted(records, key=lambda record: record["at"])

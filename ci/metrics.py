@@ -61,9 +61,7 @@ def keep(name, numbers):
     made = {"command": " ".join([*words, "ci/" + os.path.basename(sys.argv[0])]), "machine": tree.machine(),
             "date": datetime.date.today().isoformat(), "commit": commit(), "of": grounds(name), "load": round(os.getloadavg()[2], 1)}
     os.makedirs(KEPT, exist_ok=True)
-    with open(place_of(name) + ".new", "w") as file:
-        json.dump({**made, "numbers": numbers}, file, indent=1)
-    os.replace(place_of(name) + ".new", place_of(name))
+    tree.write_json(place_of(name), {**made, "numbers": numbers})
 
 
 def kept(name):

@@ -43,6 +43,7 @@ import time
 
 import corpora
 import fuzz
+import json_lines
 import metrics
 import mutate
 import suite
@@ -116,32 +117,6 @@ def grounds(verdict, stage):
     return f"{fingerprint((*LAWS, CORPUS), tests=not (verdict == KILLED and stage in STAGES_OF_LAWS))} {built_with()}"
 
 
-def parsed(line):
-    """The object that a line is; None for any other line, such as one that was cut off."""
-    with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(line.decode())
-        return value if isinstance(value, dict) else None
-
-
-def read_lines(path):
-    """Objects of a file with one a line; other lines are left out."""
-    if not os.path.exists(path):
-        return
-    with open(path, "rb") as file:
-        yield from (value for value in map(parsed, file) if value is not None)
-
-
-def open_to_append(path):
-    """Whatever cut off the last line of it: what is written now begins a line."""
-    file = open(path, "ab+")
-    if file.tell() > 0:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
-            file.write(b"\n")
-    file.close()
-    return open(path, "a")
-
-
 class Equivalents:
     """What ci/mutants/equivalent.jsonl says: {"file", "before", "after", "nth", "why"}, both lines with single blanks. Without "after" it
     goes for whatever the line becomes; "nth" tells equal lines of a file apart, and without it an entry goes for all of them."""
@@ -150,7 +125,7 @@ class Equivalents:
         self.reasons = {}
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                entry = parsed(line)
+                entry = json_lines.parsed(line)
                 wrong = self.wrong_with(entry)
                 if wrong:
                     raise tree.WrongUse(f"{tree.relative(path)}:{number}: {wrong}: {line.decode(errors='replace').strip()}")
@@ -198,11 +173,11 @@ class State:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.stages, self.fuzz_seconds, self.equivalents = stages, fuzz_seconds, equivalents
         self.verdicts = {}
-        for entry in read_lines(path):
+        for entry in json_lines.read(path):
             if is_verdict(entry) and entry["of"] == grounds(entry["verdict"], entry["stage"]):
                 self.verdicts[entry["id"]] = entry
         self.lock = threading.Lock()
-        self.file = open_to_append(path)
+        self.file = json_lines.open_to_append(path)
 
     def stages_of(self, mutant):
         """That a mutant is to go through. One that has a reason to survive is not fuzzed."""

@@ -5,6 +5,7 @@ import collections
 import contextlib
 import functools
 import glob
+import json
 import os
 import re
 import shutil
@@ -70,6 +71,14 @@ class Stop:
         self.asked = True
         if self.then:
             self.then()
+
+
+def write_json(path, value):
+    """The file is whole at any time."""
+    with open(path + ".new", "w") as file:
+        json.dump(value, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".new", path)
 
 
 def children(process="self"):
