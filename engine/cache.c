@@ -195,9 +195,9 @@ static cpr_status make_route(const cpr_cache *cache, const cpr_route_request *re
     return cpr_succeed(error);
 }
 
-static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *request, cache_entry *entry,
+static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *request, int64_t *rows,
                                cpr_error *error) {
-    if (cpr_request_validate(request, &entry->rows, error) != CPR_OK) {
+    if (cpr_request_validate(request, rows, error) != CPR_OK) {
         return error->status;
     }
     return ask->companion == NULL ? cpr_succeed(error)
@@ -209,7 +209,7 @@ static cpr_status make_verdict(const cache_ask *ask, const cpr_route_request *re
 static cpr_status make(const cpr_cache *cache, const cache_ask *ask, cache_entry *entry, cpr_error *error) {
     cpr_route_request request = ask->request;
     request.cu_seqlens = entry->key.boundaries;
-    return ask->key.question.verdict ? make_verdict(ask, &request, entry, error)
+    return ask->key.question.verdict ? make_verdict(ask, &request, &entry->rows, error)
                                      : make_route(cache, &request, entry, error);
 }
 
@@ -258,13 +258,9 @@ static cpr_status check_hit(const cache_ask *ask, const cache_entry *entry, cpr_
 
 static cpr_status judge_miss(const cache_ask *ask, cpr_error *error) {
     int64_t rows;
-    if (cpr_request_validate(&ask->request, &rows, error) != CPR_OK || ask->companion == NULL) {
-        return error->status;
-    }
     /* That ranks would disagree is told after lack of memory. */
-    return cache_boundaries_agree(&ask->request, ask->companion, error) == CPR_DIVERGENT_METADATA
-               ? cpr_succeed(error)
-               : error->status;
+    return make_verdict(ask, &ask->request, &rows, error) == CPR_DIVERGENT_METADATA ? cpr_succeed(error)
+                                                                                    : error->status;
 }
 
 /* False if it is not in the cache, or wrong: nothing but its contents then says which. */
