@@ -68,20 +68,24 @@ static void few_runs_need_no_spare(void **state) {
     expect_no_other_memory(&counted);
 }
 
+/* To windows of the stream and back. */
+static void expect_no_other_memory_for_tails(const int64_t *boundaries, cpr_geometry geometry) {
+    static const cpr_layout pairs[][2] = {{CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS},
+                                          {CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS}};
+    for (int64_t i = 0; i < LENGTH_OF(pairs); i++) {
+        const cpr_route_request request =
+            request_of(boundaries, SLOTS + 1, geometry, pairs[i][0], pairs[i][1]);
+        expect_no_other_memory(&request);
+    }
+}
+
 /* Tails that come last need more memory only where runs are joined, which is never so where the stream is cut into windows. */
 static void tails_that_join_nothing_need_no_other_memory(void **state) {
     (void)state;
     int64_t boundaries[SLOTS + 1];
     fill_boundaries(boundaries, 8);
-    for (int64_t rank = 0; rank < 8; rank++) {
-        const cpr_geometry geometry = {8, rank};
-        const cpr_route_request forth =
-            request_of(boundaries, SLOTS + 1, geometry, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
-        const cpr_route_request back =
-            request_of(boundaries, SLOTS + 1, geometry, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS);
-        expect_no_other_memory(&forth);
-        expect_no_other_memory(&back);
-    }
+    for (int64_t rank = 0; rank < 8; rank++)
+        expect_no_other_memory_for_tails(boundaries, (cpr_geometry){8, rank});
 }
 
 /* Heads and tails of 512 ranks are as many as are counted on the stack. */
@@ -89,15 +93,8 @@ static void tails_of_many_ranks_need_no_spare(void **state) {
     (void)state;
     int64_t boundaries[SLOTS + 1];
     fill_boundaries(boundaries, 512);
-    for (int64_t rank = 0; rank < 512; rank += 73) {
-        const cpr_geometry geometry = {512, rank};
-        const cpr_route_request forth =
-            request_of(boundaries, SLOTS + 1, geometry, CPR_CONTIGUOUS, CPR_HEADS_THEN_TAILS);
-        const cpr_route_request back =
-            request_of(boundaries, SLOTS + 1, geometry, CPR_HEADS_THEN_TAILS, CPR_CONTIGUOUS);
-        expect_no_other_memory(&forth);
-        expect_no_other_memory(&back);
-    }
+    for (int64_t rank = 0; rank < 512; rank += 73)
+        expect_no_other_memory_for_tails(boundaries, (cpr_geometry){512, rank});
 }
 
 /* A window is cut from a whole route; then messages are put in the order of the group, which is counted on the stack. */
