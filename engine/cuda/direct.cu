@@ -36,6 +36,7 @@
 
 #include "direct.h"
 #include "move_in_line.h"
+#include "unit_kernels.h"
 
 enum { BLOCKS_RESIDENT = 4, SHARED_BYTES = 40 * 1024, POLLS_UNTIL_A_LOOK_AT_THE_HOST = 256 };
 
@@ -324,18 +325,9 @@ __launch_bounds__(CPR_MOVE_THREADS,
  *============================================================================*/
 
 template <int COUNT> static const void *kernel_for(size_t unit_bytes) {
-    switch (unit_bytes) {
-    case 16:
-        return reinterpret_cast<const void *>(convert_directly<uint4, COUNT>);
-    case 8:
-        return reinterpret_cast<const void *>(convert_directly<uint2, COUNT>);
-    case 4:
-        return reinterpret_cast<const void *>(convert_directly<unsigned, COUNT>);
-    case 2:
-        return reinterpret_cast<const void *>(convert_directly<unsigned short, COUNT>);
-    default:
-        return reinterpret_cast<const void *>(convert_directly<unsigned char, COUNT>);
-    }
+    return cpr_kernel_for_unit(unit_bytes, [](auto unit) {
+        return reinterpret_cast<const void *>(convert_directly<decltype(unit), COUNT>);
+    });
 }
 
 static size_t shared_bytes(const cpr_direct_member *member) {
@@ -353,12 +345,7 @@ extern "C" int cpr_direct_blocks(int64_t bytes, int multiprocessors) {
 }
 
 extern "C" cudaError_t cpr_direct_load(void) {
-    cudaError_t result = cudaSuccess;
-    for (size_t unit_bytes = 16; unit_bytes > 0 && result == cudaSuccess; unit_bytes /= 2) {
-        cudaFuncAttributes loaded;
-        result = cudaFuncGetAttributes(&loaded, kernel_for<1>(unit_bytes));
-    }
-    return result;
+    return cpr_load_kernels(kernel_for<1>);
 }
 
 extern "C" cudaError_t cpr_direct_launch(const cpr_direct_member *member, size_t unit_bytes, int blocks,

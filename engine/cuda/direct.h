@@ -192,8 +192,7 @@ extern "C" {
 /* Blocks for rows of that many bytes in all: the same on every rank, as the same multiprocessors are. */
 int cpr_direct_blocks(int64_t bytes, int multiprocessors);
 
-/* Loads what cpr_direct_launch starts to the current device. CUDA would load a kernel when it is first started, and may wait for all that
- * runs there: also for a kernel that waits for another rank, where the same may go on. */
+/* Loads what cpr_direct_launch starts to the current device: see cpr_load_kernels. */
 cudaError_t cpr_direct_load(void);
 
 /* Enqueues the part of one rank. unit_bytes divides row_bytes and every address. */

@@ -7,6 +7,7 @@
 
 #include "move_in_line.h"
 #include "move_rows.h"
+#include "unit_kernels.h"
 
 enum { BLOCKS_RESIDENT = 4 };
 
@@ -65,27 +66,12 @@ __launch_bounds__(CPR_MOVE_THREADS,
 }
 
 static const void *kernel_for(size_t unit_bytes) {
-    switch (unit_bytes) {
-    case 16:
-        return reinterpret_cast<const void *>(move_units<uint4>);
-    case 8:
-        return reinterpret_cast<const void *>(move_units<uint2>);
-    case 4:
-        return reinterpret_cast<const void *>(move_units<unsigned>);
-    case 2:
-        return reinterpret_cast<const void *>(move_units<unsigned short>);
-    default:
-        return reinterpret_cast<const void *>(move_units<unsigned char>);
-    }
+    return cpr_kernel_for_unit(
+        unit_bytes, [](auto unit) { return reinterpret_cast<const void *>(move_units<decltype(unit)>); });
 }
 
 extern "C" cudaError_t cpr_move_rows_load(void) {
-    cudaError_t result = cudaSuccess;
-    for (size_t unit_bytes = 16; unit_bytes > 0 && result == cudaSuccess; unit_bytes /= 2) {
-        cudaFuncAttributes loaded;
-        result = cudaFuncGetAttributes(&loaded, kernel_for(unit_bytes));
-    }
-    return result;
+    return cpr_load_kernels(kernel_for);
 }
 
 extern "C" cudaError_t cpr_move_rows(const cpr_moves *moves, size_t row_bytes, const void *from, void *to,

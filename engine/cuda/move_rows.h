@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Loads what cpr_move_rows starts to the current device: see cpr_direct_load. */
+/* Loads what cpr_move_rows starts to the current device: see cpr_load_kernels. */
 cudaError_t cpr_move_rows_load(void);
 
 /* Enqueues `moves` (of rows of row_bytes, lists and rows in device memory) with at most most_blocks blocks. Nothing for no rows. */
