@@ -77,6 +77,7 @@ class Suite:
     def __init__(self):
         self.lock = threading.Lock()
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.failures = []
         self.stop = tree.Stop(tree.kill_below)
 
     def record(self, outcome, name, seconds=0.0, details=""):
@@ -84,9 +85,10 @@ class Suite:
             if self.stop.asked:
                 return
             self.counts[outcome] += 1
-            print(f"{outcome:<8}{seconds:6.1f} s  {name}", flush=True)
-            if details:
-                print("\n".join("    " + line for line in details.splitlines()), flush=True)
+            told = "\n".join([f"{outcome:<8}{seconds:6.1f} s  {name}", *("    " + line for line in details.splitlines())])
+            print(told, flush=True)
+            if outcome == "failed":
+                self.failures.append(told)
 
     def run(self, name, test, *arguments):
         """Runs one test; true if it passed. What it returns, if anything, is printed with it."""
@@ -106,7 +108,9 @@ class Suite:
         return outcome == "passed"
 
     def end(self):
-        """The line that counts, last; the exit code."""
+        """What failed once more, since logs are read from their end; the line that counts, last; the exit code."""
+        if self.failures:
+            print("\nwhat failed:", *self.failures, sep="\n")
         if self.stop.asked:
             print("interrupted: the rest was not run")
         print("{passed} passed, {failed} failed, {skipped} skipped".format(**self.counts), flush=True)

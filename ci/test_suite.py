@@ -56,6 +56,15 @@ class SuiteTest(unittest.TestCase):
             tests.stop.ask()
             self.assertEqual(tests.end(), tree.EXIT_FINDINGS)
 
+    def test_what_failed_is_told_again_at_the_end(self):
+        tests, told = suite.Suite(), io.StringIO()
+        with contextlib.redirect_stdout(told):
+            tests.run("fails", suite.command, ["sh", "-c", "echo why; false"])
+            tests.run("passes", lambda: None)
+            tests.end()
+        lines = told.getvalue().splitlines()
+        self.assertEqual(lines[lines.index("what failed:") + 1:], [*lines[:3], "1 passed, 1 failed, 0 skipped"])
+
     def test_the_lane_that_others_wait_for_is_first(self):
         self.assertEqual(check.Lanes(None, ["msan", "m32", "release", "msan"]).names, ["release", "msan", "m32"])
 
