@@ -12,8 +12,10 @@
 #include "laws/ledger.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const int32_t PLAIN[] = {0, 4, 16};
@@ -1107,6 +1109,8 @@ static void identities_are_held_while_they_are_known(void **state) {
  * MARK: - While a route is built
  *============================================================================*/
 
+enum { MOST_WAITERS = 3 };
+
 /* Memory that interrupts: does something at one of its allocations, in the middle of a build that is. */
 typedef struct interruption {
     int64_t at;
@@ -1115,6 +1119,8 @@ typedef struct interruption {
     cpr_cache *cache;
     bool fail;
     atomic_int stage;
+    atomic_bool building;
+    atomic_int arrived, waiters[MOST_WAITERS]; /* the system's numbers of threads, 0 before they are there */
 } interruption;
 
 static void *allocate(void *context, size_t size) {
@@ -1346,37 +1352,62 @@ static void a_shared_route_goes_with_the_last_reference(void **state) {
     assert_int_equal(self.live, 0);
 }
 
-typedef struct second_thread {
+typedef struct waiter {
     pthread_t thread;
     cpr_cache *cache;
     cpr_lookup lookup;
     interruption *first;
     bool hit;
-} second_thread;
+} waiter;
 
-/* The first thread is in the middle of its build; this one asks for the same. */
-static void *ask_too(void *argument) {
-    second_thread *t = argument;
-    while (atomic_load(&t->first->stage) == 0)
+/* Waits until the first thread is in the middle of its build. What follows is to wait for the end of that build. */
+static void arrive(const waiter *w) {
+    while (!atomic_load(&w->first->building))
         usleep(100);
-    atomic_store(&t->first->stage, 2);
-    t->hit = get(t->cache, &t->lookup);
+    const int place = atomic_fetch_add(&w->first->arrived, 1);
+    atomic_store(&w->first->waiters[place], (int)syscall(SYS_gettid));
+}
+
+/* As Linux tells it; elsewhere nobody is ever seen asleep. */
+static bool is_asleep(int thread) {
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    (void)fscanf(file, "%*d (%*[^)]) %c", &state);
+    fclose(file);
+    return state == 'S';
+}
+
+static void wait_until_asleep(const atomic_int *thread) {
+    enum { MOST_MS = 2000 };
+    for (int i = 0; i < MOST_MS && (atomic_load(thread) == 0 || !is_asleep(atomic_load(thread))); i++)
+        usleep(1000);
+}
+
+static void wait_for_waiters(interruption *self, int count) {
+    atomic_store(&self->building, true);
+    for (int i = 0; i < count; i++)
+        wait_until_asleep(&self->waiters[i]);
+}
+
+static void wait_for_one(interruption *self) {
+    wait_for_waiters(self, 1);
+}
+
+static void *ask_too(void *argument) {
+    waiter *w = argument;
+    arrive(w);
+    w->hit = get(w->cache, &w->lookup);
     return NULL;
 }
 
-static void wait_for_second(interruption *self) {
-    enum { US_TO_GET_TO_THE_CONDITION = 50000 };
-    atomic_store(&self->stage, 1);
-    while (atomic_load(&self->stage) != 2)
-        usleep(100);
-    usleep(US_TO_GET_TO_THE_CONDITION);
-}
-
 static cpr_cache_stats build_in_two_threads(cpr_guard guard, bool fail, bool *second_hit) {
-    interruption self = {.act = wait_for_second, .fail = fail};
+    interruption self = {.act = wait_for_one, .fail = fail};
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     self.cache = cache_of(4, &allocator);
-    second_thread second = {.cache = self.cache, .lookup = lookup_of(1, VIEW(PLAIN), guard), .first = &self};
+    waiter second = {.cache = self.cache, .lookup = lookup_of(1, VIEW(PLAIN), guard), .first = &self};
     const cpr_route *route;
     self.at = self.allocations + 2;
     assert_int_equal(pthread_create(&second.thread, NULL, ask_too, &second), 0);
@@ -1404,21 +1435,19 @@ static void two_threads_build_once(void **state) {
 }
 
 static void *ask_for_other_rows(void *argument) {
-    second_thread *t = argument;
-    while (atomic_load(&t->first->stage) == 0)
-        usleep(100);
-    atomic_store(&t->first->stage, 2);
-    get_refuses(t->cache, &t->lookup, (cpr_error){CPR_TOTAL_MISMATCH, -1, 17, 16});
+    waiter *w = argument;
+    arrive(w);
+    get_refuses(w->cache, &w->lookup, (cpr_error){CPR_TOTAL_MISMATCH, -1, 17, 16});
     return NULL;
 }
 
 static void who_waited_is_held_to_the_rows_too(void **state) {
     (void)state;
-    interruption self = {.act = wait_for_second};
+    interruption self = {.act = wait_for_one};
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     self.cache = cache_of(4, &allocator);
     const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
-    second_thread second = {.cache = self.cache, .lookup = lookup, .first = &self};
+    waiter second = {.cache = self.cache, .lookup = lookup, .first = &self};
     second.lookup.rows = 17;
     self.at = self.allocations + 2;
     assert_int_equal(pthread_create(&second.thread, NULL, ask_for_other_rows, &second), 0);
@@ -1429,11 +1458,9 @@ static void who_waited_is_held_to_the_rows_too(void **state) {
 }
 
 static void *prebuild_too(void *argument) {
-    second_thread *t = argument;
-    while (atomic_load(&t->first->stage) == 0)
-        usleep(100);
-    atomic_store(&t->first->stage, 2);
-    assert_int_equal(cpr_cache_prebuild(t->cache, &t->lookup, NULL), CPR_OK);
+    waiter *w = argument;
+    arrive(w);
+    assert_int_equal(cpr_cache_prebuild(w->cache, &w->lookup, NULL), CPR_OK);
     return NULL;
 }
 
@@ -1441,7 +1468,7 @@ static void *prebuild_too(void *argument) {
 static void ask_other_direction(interruption *self) {
     const cpr_lookup other = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
     self->at = 0;
-    wait_for_second(self);
+    wait_for_one(self);
     assert_false(get(self->cache, &other));
 }
 
@@ -1450,7 +1477,7 @@ static void a_prebuild_that_waited_looks_at_both_again(void **state) {
     interruption self = {.act = ask_other_direction};
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     self.cache = cache_of(4, &allocator);
-    second_thread second = {
+    waiter second = {
         .cache = self.cache, .lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT), .first = &self};
     cpr_lookup reversed = second.lookup;
     reversed.source = second.lookup.target;
@@ -1466,23 +1493,8 @@ static void a_prebuild_that_waited_looks_at_both_again(void **state) {
     assert_int_equal(self.live, 0);
 }
 
-enum { WAITERS = 3 };
-
 static void wait_for_all(interruption *self) {
-    enum { US_TO_GET_TO_THE_CONDITION = 50000 };
-    atomic_store(&self->stage, 1);
-    while (atomic_load(&self->stage) != 1 + WAITERS)
-        usleep(100);
-    usleep(US_TO_GET_TO_THE_CONDITION);
-}
-
-static void *join_the_queue(void *argument) {
-    second_thread *t = argument;
-    while (atomic_load(&t->first->stage) == 0)
-        usleep(100);
-    atomic_fetch_add(&t->first->stage, 1);
-    t->hit = get(t->cache, &t->lookup);
-    return NULL;
+    wait_for_waiters(self, MOST_WAITERS);
 }
 
 /* It hangs if one of them is forgotten. */
@@ -1492,16 +1504,16 @@ static void a_build_wakes_all_who_wait(void **state) {
     interruption self = {.act = wait_for_all};
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     self.cache = cache_of(4, &allocator);
-    second_thread waiters[WAITERS];
+    waiter waiters[MOST_WAITERS];
     const cpr_lookup lookup = lookup_of(1, VIEW(PLAIN), CPR_GUARD_CONTENT);
     alarm(SECONDS_TO_WAKE);
     self.at = self.allocations + 2;
-    for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = (second_thread){.cache = self.cache, .lookup = lookup, .first = &self};
-        assert_int_equal(pthread_create(&waiters[i].thread, NULL, join_the_queue, &waiters[i]), 0);
+    for (int i = 0; i < MOST_WAITERS; i++) {
+        waiters[i] = (waiter){.cache = self.cache, .lookup = lookup, .first = &self};
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, ask_too, &waiters[i]), 0);
     }
     assert_false(get(self.cache, &lookup));
-    for (int i = 0; i < WAITERS; i++) {
+    for (int i = 0; i < MOST_WAITERS; i++) {
         pthread_join(waiters[i].thread, NULL);
         assert_true(waiters[i].hit);
     }
