@@ -99,7 +99,7 @@ class CampaignTest(unittest.TestCase):
     def test_time_is_kept(self):
         begun = time.monotonic()
         self.fuzz("sleep 60", seconds=1.0)
-        self.assertLess(time.monotonic() - begun, 3.0)
+        self.assertLess(time.monotonic() - begun, 10.0)
 
     def test_equal_reasons_are_one_finding_and_the_law_rests_after_some(self):
         fuzzing, engine = self.fuzz(f"echo x > $1; echo '{FAILING}'; exit 77", seconds=5.0)
@@ -146,11 +146,18 @@ class CampaignTest(unittest.TestCase):
         self.assertEqual(campaign.exit_code([later], True), tree.EXIT_INTERRUPTED)
 
     def test_an_interruption_ends_the_run_and_keeps_what_was_found(self):
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        trapped = os.path.join(self.folder, "trapped")
+
+        def interrupt():
+            while not os.path.exists(trapped):
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
-        fuzzing, _ = self.fuzz(f"trap \"echo x > $1; echo '{FAILING}'; exit 77\" INT; while :; do sleep 0.1; done",
-                               seconds=30.0)
-        self.assertLess(time.monotonic() - begun, 10.0)
+        fuzzing, _ = self.fuzz(f"trap \"echo x > $1; echo '{FAILING}'; exit 77\" INT; : > {trapped}; while :; do sleep 0.1; done",
+                               seconds=60.0)
+        self.assertLess(time.monotonic() - begun, 30.0)
         self.assertTrue(fuzzing.stopped)
         self.assertEqual(len(fuzzing.findings()), 1)
         # What follows, such as shrinking, can be interrupted as anything else.
