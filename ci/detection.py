@@ -48,6 +48,7 @@ import planted
 import suite
 import swap
 import tree
+import triage
 
 FOLDER = os.path.join(tree.BUILD, "detection")
 RUNS = os.path.join(FOLDER, "runs.jsonl")
@@ -260,6 +261,13 @@ def what_was_found(engine, folder, status):
     return {0: None, -signal.SIGPROF: "a hang"}.get(status, "a crash")
 
 
+def crash_that_was_told(folder, begun):
+    """Seconds until libFuzzer said so, None if it did not. It saves no input, and waits for ever, if the crash was within malloc."""
+    log = os.path.join(folder, "log")
+    with open(log, errors="replace") as file:
+        return os.stat(log).st_mtime - begun if triage.reason_of(file.read()) else None
+
+
 def wait_until_found(process, board, seconds, hung):
     """False if neither the process ended nor a law failed nor hung() in that time."""
     end = time.monotonic() + seconds
@@ -279,7 +287,7 @@ def run_once(patch, programs, engine, seed, seconds):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     board = Board(os.path.join(folder, "board"))
-    begun = time.monotonic_ns()
+    begun, begun_by_clock = time.monotonic_ns(), time.time()
     with open(os.path.join(folder, "log"), "wb") as log:
         process = subprocess.Popen(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, env=environment_of(engine, board), start_new_session=True)
@@ -299,6 +307,9 @@ def run_once(patch, programs, engine, seed, seconds):
     by = what_was_found(engine, folder, process.returncode) if ended else None
     if detected_ns > 0:
         by, took = tree.laws()[law], (detected_ns - begun) / 1e9
+    elif not ended and engine.endswith("libFuzzer"):
+        told = crash_that_was_told(folder, begun_by_clock)
+        by, took = ("a crash", told) if told is not None else (None, took)
     shutil.rmtree(folder, ignore_errors=True)
     return {"seconds": round(took, 4) if by and took <= seconds + HANG_SECONDS else None, "reached": reached, "triggered": triggered, "by": by}
 

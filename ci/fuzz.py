@@ -77,7 +77,9 @@ class LibFuzzerRun(campaign.Run):
         return [(name, reason) for name in inputs]
 
     def broken(self):
-        return not self.interrupted
+        """Without an input, it is also what a failure leaves that struck within malloc: libFuzzer waits there for the memory to save the
+        input with, until it is interrupted."""
+        return not self.interrupted or triage.reason_of(self.log_text()) is not None
 
 
 class LibFuzzer:

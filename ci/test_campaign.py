@@ -6,14 +6,17 @@ import io
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import campaign
+import fuzz
 import fuzz_afl
 import history
 import tree
@@ -174,6 +177,27 @@ class ReasonTest(unittest.TestCase):
                 ("Done 100 runs", None)):
             with self.subTest(text):
                 self.assertEqual(triage.reason_of(text), reason)
+
+
+class LibFuzzerRunTest(unittest.TestCase):
+    def broken(self, script):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(fuzz, ARTIFACTS=os.path.join(folder, "artifacts")), \
+                mock.patch.object(tree, "BUILD", folder):
+            target = os.path.join(folder, "target")
+            with open(target, "w") as file:
+                file.write(f"#!/bin/sh\n{script}\n: > {folder}/there\nexec sleep 60\n")
+            os.chmod(target, stat.S_IRWXU)
+            run = fuzz.LibFuzzerRun("splits", 1, target, 60)
+            while not os.path.exists(os.path.join(folder, "there")):
+                time.sleep(0.01)
+            run.interrupt()
+            run.finish()
+            self.assertEqual(run.failing_inputs(), [])
+            return run.broken()
+
+    def test_a_failure_that_left_no_input_is_not_lost(self):
+        self.assertTrue(self.broken("echo 'free(): corrupted unsorted chunks'; echo '==7== ERROR: libFuzzer: deadly signal'"))
+        self.assertFalse(self.broken("echo '#2 INITED cov: 3'; echo '==7== libFuzzer: run interrupted; exiting'"))
 
 
 class AflStatsTest(unittest.TestCase):

@@ -304,6 +304,16 @@ class Runs(unittest.TestCase):
                          [None, "a hang", "a crash"])
         self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
 
+    def test_a_crash_within_malloc_is_found_when_it_is_told(self):
+        """libFuzzer waits for memory then, and saves nothing."""
+        patch = types.SimpleNamespace(name="a-fault")
+        for told, by in (("==7== ERROR: libFuzzer: deadly signal", "a crash"), ("#2 INITED", None)):
+            with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
+                    detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_, told=told: ["sh", "-c", f"echo '{told}'; exec sleep 60"]):
+                found = detection.run_once(patch, folder, "libFuzzer", 1, 1)
+                self.assertEqual(found["by"], by)
+                self.assertEqual(found["seconds"] is not None and found["seconds"] < 1.5, by is not None)
+
     def test_the_control_has_all_seeds(self):
         jobs = [(engine, seed) for _, engine, seed in detection.control_jobs(3)]
         for engine in detection.ENGINES:
@@ -338,16 +348,18 @@ class Goals(unittest.TestCase):
         return [goal.reached for goal in metrics.detection_goals(measured(*rows)["numbers"])]
 
     def test_each_is_told(self):
-        self.assertEqual(self.reached(row("a"), row("b")), [True] * 6)
-        self.assertEqual(self.reached(row("a", found=1)), [False] + [True] * 5)
-        self.assertEqual(self.reached(row("a", median=None, found=0)), [False, False] + [True] * 4)
-        self.assertEqual(self.reached(row("a", median=5.0)), [True, False] + [True] * 4)
-        self.assertEqual(self.reached(row("a"), row("b"), row("c", raw=0.5)), [True, True, True, False, True, True])
-        self.assertEqual(self.reached(row("a", unit=0.5)), [True] * 4 + [False, False])
+        self.assertEqual(self.reached(row("a"), row("b")), [True] * 7)
+        self.assertEqual(self.reached(row("a", found=1)), [True, False] + [True] * 5)
+        self.assertEqual(self.reached(row("a", median=None, found=0)), [False] * 3 + [True] * 4)
+        self.assertEqual(self.reached(row("a", median=5.0)), [True, True, False] + [True] * 4)
+        self.assertEqual(self.reached(row("a"), row("b"), row("c", raw=0.5)), [True] * 4 + [False, True, True])
+        self.assertEqual(self.reached(row("a", unit=0.5)), [True] * 5 + [False, False])
 
     def test_the_median_decides(self):
         self.assertTrue(metrics.detection_reached(measured(row("a"), row("b"), row("c", raw=0.5))["numbers"]))
         self.assertFalse(metrics.detection_reached(measured(row("a", raw=0.5))["numbers"]))
+        self.assertTrue(metrics.detection_reached(measured(row("a", found=1))["numbers"]))
+        self.assertFalse(metrics.detection_reached(measured(row("a", found=0))["numbers"]))
 
     def test_the_page_names_what_is_below(self):
         page = metrics.detection_section(measured(row("a"), row("b"), row("c", raw=0.5, untriggered=1)))
