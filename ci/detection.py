@@ -262,7 +262,7 @@ def what_was_found(engine, folder, status):
 
 
 def crash_that_was_told(folder, begun):
-    """Seconds until libFuzzer said so, None if it did not. It saves no input, and waits for ever, if the crash was within malloc."""
+    """Seconds until libFuzzer said so, None if it did not. After one within malloc it saves no input: it waits for ever, or crashes again."""
     log = os.path.join(folder, "log")
     with open(log, errors="replace") as file:
         return os.stat(log).st_mtime - begun if triage.reason_of(file.read()) else None
@@ -307,7 +307,7 @@ def run_once(patch, programs, engine, seed, seconds):
     by = what_was_found(engine, folder, process.returncode) if ended else None
     if detected_ns > 0:
         by, took = tree.laws()[law], (detected_ns - begun) / 1e9
-    elif not ended and engine.endswith("libFuzzer"):
+    elif by is None and engine.endswith("libFuzzer"):
         told = crash_that_was_told(folder, begun_by_clock)
         by, took = ("a crash", told) if told is not None else (None, took)
     shutil.rmtree(folder, ignore_errors=True)

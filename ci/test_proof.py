@@ -305,11 +305,13 @@ class Runs(unittest.TestCase):
         self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
 
     def test_a_crash_within_malloc_is_found_when_it_is_told(self):
-        """libFuzzer waits for memory then, and saves nothing."""
+        """libFuzzer waits for memory then, or crashes once more, and saves nothing."""
         patch = types.SimpleNamespace(name="a-fault")
-        for told, by in (("==7== ERROR: libFuzzer: deadly signal", "a crash"), ("#2 INITED", None)):
-            with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
-                    detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_, told=told: ["sh", "-c", f"echo '{told}'; exec sleep 60"]):
+        crash = "==7== ERROR: libFuzzer: deadly signal"
+        for told, end, by in ((crash, "exec sleep 60", "a crash"), (crash, "kill -ABRT $$", "a crash"), ("#2 INITED", "exec sleep 60", None),
+                              ("Done 100 runs", "exit 0", None)):
+            with self.subTest(told, end=end), tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
+                    detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_, told=told, end=end: ["sh", "-c", f"echo '{told}'; {end}"]):
                 found = detection.run_once(patch, folder, "libFuzzer", 1, 1)
                 self.assertEqual(found["by"], by)
                 self.assertEqual(found["seconds"] is not None and found["seconds"] < 1.5, by is not None)
