@@ -12,7 +12,7 @@ of which one it is: random cases (props), libFuzzer and AFL++, both in their fas
 Beside them, in the same run, two baselines: raw, a harness that takes its bytes as they come (proof/fuzz_raw.c), under both
 fuzzers, and unit, three packs there and back as the tests of implementations do (proof/unit_style.c). AFL++ is held to raw under
 AFL++, the others to raw under libFuzzer. A run that finds nothing counts as slower than every other one. The engine as it is goes
-first, with all seeds: what the suite's engines find there, such as a hang that is none, are false alarms, and are counted.
+first, with all seeds: what is found there, such as a hang that is none, are false alarms, and are counted.
 
 Every run is written to build/detection/runs.jsonl at once; the same command goes on where it was interrupted. Exit code 0: everything
 wanted was reached, 1: it was not, 2: wrong use, 130: interrupted.
@@ -499,8 +499,7 @@ def jobs_of(patches, seeds, once=("unit",)):
 
 
 def control_jobs(seeds):
-    """What says something of the suite has all seeds."""
-    return jobs_of([CONTROL], seeds, once=BASELINES)
+    return jobs_of([CONTROL], seeds)
 
 
 def in_parallel(tasks, work, what):

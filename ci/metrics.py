@@ -69,10 +69,23 @@ def kept(name):
     try:
         with open(place_of(name), "rb") as file:
             measured = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     whole = isinstance(measured, dict) and measured.keys() >= set(TOLD) and isinstance(measured.get("numbers"), dict)
-    return measured if whole else None
+    return measured if whole and can_be_told(name, measured) else None
+
+
+def can_be_told(name, measured):
+    """False if numbers are missing, or none."""
+    try:
+        for _, of, section, _, _ in SECTIONS:
+            if of == name:
+                section(measured)
+        if name == "detection":
+            plot(measured["numbers"])
+        return True
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False
 
 
 def is_of_these_sources(name):
@@ -194,7 +207,7 @@ def detection_section(measured):
                  for found in row["engines"].values()]
         cells += [f"{min(row['a12'][baseline].values()):.2f}" for baseline in ("raw", "unit")]
         page += f"| [{row['name']}](../planted/engine/{row['name']}.patch) | " + " | ".join(cells) + " |\n"
-    page += f"\nFound without being triggered, because the patch calls too little a trigger: {untriggered(numbers['rows'])}.\n"
+    page += f"\nFound without being triggered, because the patch calls too little a trigger or something else was found: {untriggered(numbers['rows'])}.\n"
     return page + "\n" + reach_table(numbers["rows"]) + "\n"
 
 
@@ -319,7 +332,10 @@ def write_page():
     for title, name, section, script, settings in SECTIONS:
         measured = kept(name)
         command = " ".join([f"{key}={value}" for key, value in settings.items()] + [script])
-        page += f"## {title}\n\n" + (section(measured) if measured else f"not measured here: `{command}`\n\n")
+        page += f"## {title}\n\n"
+        if measured and not is_of_these_sources(name):
+            page += "Sources that this stands on have changed since.\n\n"
+        page += section(measured) if measured else f"not measured here: `{command}`\n\n"
     with open(PAGE, "w") as file:
         file.write(page.rstrip() + "\n")
     detection = kept("detection")

@@ -318,10 +318,8 @@ class Runs(unittest.TestCase):
 
     def test_the_control_has_all_seeds(self):
         jobs = [(engine, seed) for _, engine, seed in detection.control_jobs(3)]
-        for engine in detection.ENGINES:
-            self.assertEqual([seed for name, seed in jobs if name == engine], [1, 2, 3])
-        for engine in detection.BASELINES:
-            self.assertEqual([seed for name, seed in jobs if name == engine], [1])
+        for engine in (*detection.ENGINES, *detection.BASELINES):
+            self.assertEqual([seed for name, seed in jobs if name == engine], [1] if engine == "unit" else [1, 2, 3])
         state = mock.Mock(runs={detection.key_of(*task, 30): {**RUN, "seconds": None, "by": None} for task in detection.control_jobs(3)})
         self.assertFalse(any(alarm["found"] for alarm in detection.false_alarms(state, 3, 30).values()))
         state.runs[detection.key_of(detection.CONTROL, "AFL++", 2, 30)] = {**RUN, "by": "a hang"}
@@ -330,7 +328,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(alarms["unit"], {"found": 0, "of": 1, "by": {}})
         goal = metrics.alarm_goal(alarms)
         self.assertFalse(goal.reached)
-        self.assertIn("props 0 of 3, libFuzzer 0 of 3, AFL++ 1 of 3 (1 by a hang), raw libFuzzer 0 of 1", goal.got)
+        self.assertIn("props 0 of 3, libFuzzer 0 of 3, AFL++ 1 of 3 (1 by a hang), raw libFuzzer 0 of 3", goal.got)
 
 
 def row(name, median=1.0, found=2, raw=1.0, unit=1.0, untriggered=0):
@@ -367,11 +365,25 @@ class Goals(unittest.TestCase):
         page = metrics.detection_section(measured(row("a"), row("b"), row("c", raw=0.5, untriggered=1)))
         self.assertIn("| A12 of 0.9 against raw bytes, in the median over faults and engines | 1.00 | reached |", page)
         self.assertIn("| A12 of 0.9 against raw bytes, for every fault and engine | below for 3 of 9: c (props, libFuzzer, AFL++) | **missed** |", page)
-        self.assertIn("too little a trigger: c (props, ", page)
+        self.assertIn("or something else was found: c (props, ", page)
         self.assertIn(", took 4,321 s.", page)
         self.assertNotIn("false alarm", page)
         self.assertIn("| runs that found something: props 0 of 2 | reached |",
                       metrics.detection_section(measured(row("a"), alarms={"props": {"found": 0, "of": 2, "by": {}}})))
+
+
+class Damage(unittest.TestCase):
+    def test_a_measurement_that_cannot_be_told_is_none(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(metrics, "KEPT", folder):
+            whole = {**measured(row("a")), "of": "0123"}
+            for numbers in (whole["numbers"], {}, {**whole["numbers"], "rows": []}, {**whole["numbers"], "rows": [1]}, {**whole["numbers"], "alarms": 5},
+                            {**whole["numbers"], "seconds": "x"}):
+                with open(metrics.place_of("detection"), "w") as file:
+                    json.dump({**whole, "numbers": numbers}, file)
+                self.assertEqual(metrics.kept("detection") is not None, numbers is whole["numbers"], numbers)
+            with open(metrics.place_of("detection"), "w") as file:
+                file.write("[" * 100000)
+            self.assertIsNone(metrics.kept("detection"))
 
 
 class Measurements(unittest.TestCase):

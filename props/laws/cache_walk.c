@@ -392,6 +392,7 @@ static bool judge_resolve(walk *k, const resolve_call *r, const model_params *te
     cpr_lookup lookup =
         cache_lookup_of(r->op, tensors->q_padded ? &r->params.q_padded : &r->params.q, k->guard);
     lookup.target = lookup.source;
+    lookup.geometry.cp_rank = 0; /* of which resolving takes none */
     const model_answer right = model_resolve(&k->m, &k->w, tensors, &r->params, &lookup);
     if (right.excused)
         return true;
