@@ -824,12 +824,18 @@ static void narrower_bounds_wait_for_captures(void **state) {
     cpr_cache_free(cache);
 }
 
+/* Of what lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION) asks for, once it was written to. */
+static cpr_lookup lookup_of_next_state(void) {
+    cpr_lookup next = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
+    next.tensor.generation = 1;
+    return next;
+}
+
 static void a_captured_state_that_was_left_is_not_found_again(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(4, NULL);
     const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
-    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
-    after.tensor.generation = 1;
+    const cpr_lookup after = lookup_of_next_state();
     const cpr_route *captured = capture(cache, before);
     assert_true(get(cache, &before));
     assert_false(get(cache, &after));
@@ -855,8 +861,7 @@ static void what_was_left_is_found_nowhere(void **state) {
     (void)state;
     cpr_cache *cache = cache_of(4, NULL);
     const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
-    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
-    after.tensor.generation = 1;
+    const cpr_lookup after = lookup_of_next_state();
     (void)paint_stack(1);
     cpr_route_release(capture(cache, before));
     (void)paint_stack(1);
@@ -1289,8 +1294,7 @@ static void a_prebuild_may_lose_the_other_direction(void **state) {
 
 /* The state after the one that is being built is asked for meanwhile. */
 static void ask_later_state(interruption *self) {
-    cpr_lookup later = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
-    later.tensor.generation = 1;
+    const cpr_lookup later = lookup_of_next_state();
     self->at = 0;
     assert_false(get(self->cache, &later));
 }
@@ -1301,8 +1305,7 @@ static void an_overtaken_state_is_not_kept(void **state) {
     const cpr_allocator allocator = {.allocate = allocate, .release = release, .context = &self};
     self.cache = cache_of(4, &allocator);
     const cpr_lookup before = lookup_of(1, VIEW(PLAIN), CPR_GUARD_VERSION);
-    cpr_lookup after = lookup_of(1, VIEW(OTHER), CPR_GUARD_VERSION);
-    after.tensor.generation = 1;
+    const cpr_lookup after = lookup_of_next_state();
     self.at = self.allocations + 2;
     assert_false(get(self.cache, &before));
     assert_true(get(self.cache, &after));
