@@ -593,7 +593,7 @@ def run():
         raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
     patches = all_patches(os.environ.get("BUGS"))
     seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
-    shrinks = mutants.whole_number("SHRINK", 5, least=0)
+    shrinks, jobs = mutants.whole_number("SHRINK", 5, least=0), tree.jobs()
     metrics.grounds("detection")  # as they are when it begins
     fuzz_afl.adopt_orphans()
     state = State()
@@ -605,7 +605,7 @@ def run():
         print("interrupted: the same command goes on from here")
         return tree.EXIT_INTERRUPTED
     numbers = {"rows": figures(state, patches, seeds, seconds), "alarms": false_alarms(state, seeds, seconds), "seeds": seeds, "limit": seconds,
-               "shrinks": shrinks, "jobs": tree.jobs(), "seconds": round(time.monotonic() - begun)}
+               "shrinks": shrinks, "jobs": jobs, "seconds": round(time.monotonic() - begun)}
     report(numbers)
     if not os.environ.get("BUGS"):
         metrics.keep("detection", numbers)

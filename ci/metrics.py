@@ -112,6 +112,14 @@ def mutants_reached(numbers):
     return numbers["killed_before_fuzzing"] >= KILLED_BEFORE_FUZZING_WANTED and numbers["killed"] >= KILLED_WANTED
 
 
+def survivors_of(numbers):
+    if not numbers["survivors"]:
+        return ""
+    lines = "".join(f"- {mutant['file']}:{mutant['line']}, {mutant['operator']}: `{mutant['before']}` became `{mutant['after']}`\n"
+                    for mutant in numbers["survivors"])
+    return f"Survivors, which no test has killed and no reason explains:\n\n{lines}\n"
+
+
 def mutants_section(measured):
     numbers = measured["numbers"]
     stages = "".join(f"| killed by {stage} | {count} |\n" for stage, count in numbers["stages"].items())
@@ -121,12 +129,12 @@ def mutants_section(measured):
 | files | {len(numbers['files'])} of the engine |
 | mutants judged | {numbers['mutants']} |
 | dropped before | {dropped} |
-{stages}| survived | {numbers['survived']} |
+{stages}| survived | {len(numbers['survivors'])} |
 | equivalent, each with its reason in `ci/mutants/equivalent.jsonl` | {numbers['equivalent']} |
 | **killed before fuzzing**, wanted {KILLED_BEFORE_FUZZING_WANTED:g} % | **{numbers['killed_before_fuzzing']:.2f} %** |
 | **killed in all**, {numbers['fuzz_seconds']} s of fuzzing for each that was left, wanted {KILLED_WANTED:g} % | **{numbers['killed']:.2f} %** |
 
-"""
+""" + survivors_of(numbers)
 
 
 # `asked`: the measurement ends with 1 where it is missed.

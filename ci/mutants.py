@@ -493,6 +493,11 @@ class Tally:
             self.survivors.append(mutant)
             self.by_file[mutant["file"]][1] += 1
 
+    def told_survivors(self):
+        """By place, with what tells of each."""
+        told = [{name: mutant[name] for name in ("file", "line", "operator", "before", "after")} for mutant in self.survivors]
+        return sorted(told, key=lambda mutant: (mutant["file"], mutant["line"]))
+
     def killed(self):
         return sum(self.by_stage.values())
 
@@ -615,15 +620,15 @@ def run():
     stages = chosen_stages(os.environ.get("STAGES"))
     if stages == ["fuzzing"] and not fuzz_seconds:
         raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
-    equivalents = Equivalents()
+    equivalents, jobs = Equivalents(), tree.jobs()
     state = State(stages, fuzz_seconds, equivalents)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()
     with tree.Stop(end_at_once):
         laboratory = Laboratory(stages, fuzz_seconds, state)
-    finished = try_all(chosen, state, laboratory, tree.jobs())
+    finished = try_all(chosen, state, laboratory, jobs)
     tally = Tally(chosen, state, equivalents)
-    for mutant in sorted(tally.survivors, key=lambda mutant: (mutant["file"], mutant["line"])):
+    for mutant in tally.told_survivors():
         print(f"survived  {mutant['file']}:{mutant['line']}  {mutant['operator']}\n    - {mutant['before']}\n    + {mutant['after']}")
     gone = equivalents.gone(every) if "universal" not in rules else []
     for file, before, after, _ in gone:
@@ -640,7 +645,7 @@ def run():
         return tree.EXIT_CLEAN if not tally.survivors and not wrong else tree.EXIT_FINDINGS  # a look, and no measurement
     metrics.keep("mutants-sample" if count else "mutants", {
         "mutants": tally.judged(), "of": len(every), "killed_before_fuzzing": tally.percent_before_fuzzing(),
-        "killed": tally.percent(tally.killed()), "survived": len(tally.survivors), "equivalent": tally.equivalent,
+        "killed": tally.percent(tally.killed()), "survivors": tally.told_survivors(), "equivalent": tally.equivalent,
         "stages": {stage: tally.by_stage[stage] for stage in STAGES}, "dropped": dict(tally.dropped),
         "fuzz_seconds": fuzz_seconds, "seconds": round(time.monotonic() - begun),
         "files": sorted({mutant["file"] for mutant in chosen})})

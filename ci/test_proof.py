@@ -399,7 +399,7 @@ class Measurements(unittest.TestCase):
         stack.enter_context(contextlib.redirect_stderr(self.output))
         os.makedirs(self.kept)
 
-    NUMBERS = {"files": ["a.c"], "mutants": 9, "dropped": {}, "stages": {}, "survived": 0, "equivalent": 0, "killed_before_fuzzing": 98.0,
+    NUMBERS = {"files": ["a.c"], "mutants": 9, "dropped": {}, "stages": {}, "survivors": [], "equivalent": 0, "killed_before_fuzzing": 98.0,
                "killed": 99.5, "fuzz_seconds": 10, "seconds": 1234}
 
     def test_damaged_ones_are_not_measured(self):
@@ -431,6 +431,16 @@ class Measurements(unittest.TestCase):
         metrics.write_page()
         with open(metrics.PAGE) as file:
             self.assertIn("commit abc", file.read())
+
+    def test_survivors_are_told_by_name(self):
+        survivor = {"file": "engine/a.c", "line": 7, "operator": "dropped", "before": "a = b | c;", "after": ";"}
+        for survivors in ([], [survivor]):
+            metrics.keep("mutants", {**self.NUMBERS, "survivors": survivors})
+            metrics.write_page()
+            with open(metrics.PAGE) as file:
+                page = file.read()
+            self.assertIn(f"| survived | {len(survivors)} |", page)
+            self.assertEqual("- engine/a.c:7, dropped: `a = b | c;` became `;`\n" in page, bool(survivors))
 
     def measuring(self, code, numbers):
         def script(*_, **__):
