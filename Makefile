@@ -38,7 +38,7 @@ mutants: ## mutation testing of the engine; resumes. MUTANTS=400 for a sample of
 detection: ## how soon planted faults are found, beside two baselines; resumes. BUGS=a,b SEEDS=10 DETECTION_SECONDS=30 SHRINK=5
 	@$(PYTHON) ci/detection.py
 
-metrics: ## both, as far as not measured of these sources yet, and docs/METRICS.md; a night
+metrics: ## mutants, detection and an hour of soak, as far as not measured of these sources yet, and docs/METRICS.md; a night
 	@$(PYTHON) ci/metrics.py
 
 upstream: ## hold the generations of Megatron-LM to conform, write docs/upstream.md. SOURCE=clone [ALSO=name=checkout]; needs torch

@@ -22,7 +22,6 @@ Exit code 0: ended, 1: an instance broke down or inputs failed, 2: wrong use.
 import hashlib
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -76,8 +75,7 @@ def instances(role, host, count):
 
 
 def build(law):
-    if not shutil.which("afl-fuzz"):
-        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    tree.require("afl-fuzz")
     tree.build("release", "cproute")
     for preset in ("afl", "afl-cmplog"):
         tree.build(preset, f"fuzz_{law}")

@@ -379,6 +379,18 @@ def quietly(command, seconds, **environment):
     return output or ""
 
 
+def still_fails(programs, law, path):
+    """False too if there is no such file: what shrinks by something else than the failure, as afl-tmin does where it sees none, shrank nothing."""
+    if not os.path.exists(path):
+        return False
+    try:
+        return subprocess.run([os.path.join(programs, "fuzz_suite"), f"-timeout={HANG_SECONDS}", path], cwd=os.path.dirname(path),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=GRACE_SECONDS,
+                              env={**fuzz.fuzz_environment(), "PROOF_LAW": law}).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+
+
 def shrink_once(patch, programs, law, seed):
     """{"start", "ours", "libFuzzer", "AFL++"}: sizes, and the seconds that each took."""
     folder = os.path.join(FOLDER, "shrinking", f"{patch.name}-{seed}")
@@ -400,9 +412,9 @@ def shrink_once(patch, programs, law, seed):
     for tool, (command, environment) in commands.items():
         begun = time.monotonic()
         quietly(command, 3 * MINIMIZE_SECONDS, **environment)
-        result = os.path.join(folder, tool)
-        sizes[tool] = size_of(programs, law, result) if os.path.exists(result) else sizes["start"]
         sizes[tool + " seconds"] = round(time.monotonic() - begun, 2)
+        result = os.path.join(folder, tool)
+        sizes[tool] = size_of(programs, law, result) if still_fails(programs, law, result) else sizes["start"]
     shutil.rmtree(folder, ignore_errors=True)
     return sizes
 
@@ -445,7 +457,7 @@ def figures(state, patches, seeds, seconds):
             entries = [entry for entry in entries if entry]
             row["engines"][engine] = {
                 "times": [None if time == NEVER else time for time in taken],
-                "median": None if statistics.median_low(taken) == NEVER else statistics.median(sorted(taken)),
+                "median": None if statistics.median(taken) == NEVER else statistics.median(taken),
                 "found": sum(time != NEVER for time in taken), "of": len(taken),
                 "reached": all(entry["reached"] for entry in entries), "triggered": all(entry["triggered"] for entry in entries),
                 "untriggered": sum(entry["seconds"] is not None and not entry["triggered"] for entry in entries), "laws": found_by(entries)}
@@ -517,6 +529,8 @@ def in_parallel(tasks, work, what):
         total = len(running)
         while running:
             ended, running = concurrent.futures.wait(running, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
+            if any(future.exception() for future in ended):
+                stop.ask()
             for future in ended:
                 future.result()
             done += len(ended)
@@ -589,12 +603,11 @@ def run():
         return tree.EXIT_CLEAN
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments but `check`: BUGS=, SEEDS=, DETECTION_SECONDS=, SHRINK= and JOBS= are read from the environment")
-    if not shutil.which("afl-fuzz"):
-        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    tree.require("afl-fuzz")
     patches = all_patches(os.environ.get("BUGS"))
     seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
     shrinks, jobs = mutants.whole_number("SHRINK", 5, least=0), tree.jobs()
-    metrics.grounds("detection")  # as they are when it begins
+    measurement = metrics.Measurement("detection", SEEDS=seeds, DETECTION_SECONDS=seconds, SHRINK=shrinks)
     fuzz_afl.adopt_orphans()
     state = State()
     begun = time.monotonic()
@@ -607,12 +620,13 @@ def run():
     numbers = {"rows": figures(state, patches, seeds, seconds), "alarms": false_alarms(state, seeds, seconds), "seeds": seeds, "limit": seconds,
                "shrinks": shrinks, "jobs": jobs, "seconds": round(time.monotonic() - begun)}
     report(numbers)
+    reached = metrics.detection_reached(numbers)
     if not os.environ.get("BUGS"):
-        metrics.keep("detection", numbers)
+        measurement.keep(numbers, reached)
     if any(alarm["found"] for alarm in numbers["alarms"].values()):
         print(f"a false alarm makes what else was found doubtful. On a busy machine it may be a hang that is none: remove {tree.relative(RUNS)}"
               " and measure again when it is quiet")
-    return tree.EXIT_CLEAN if metrics.detection_reached(numbers) else tree.EXIT_FINDINGS
+    return tree.EXIT_CLEAN if reached else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":

@@ -27,8 +27,13 @@ PLOT = tree.path("docs", "detection.svg")
 WRITTEN = (KEPT, PAGE, PLOT)
 # To be reached: percent of the mutants, seconds, and chance that an engine is sooner than a baseline.
 KILLED_BEFORE_FUZZING_WANTED, KILLED_WANTED, MEDIAN_WANTED, A12_WANTED = 97.0, 99.0, 5.0, 0.9
+# What makes each measurement, and with which settings: with less it is a look, and not kept.
+MEASURED = {"mutants": ("ci/mutants.py", {"FUZZ_SECONDS": 60}),
+            "mutants-sample": ("ci/mutants.py", {"MUTANTS": 400, "FUZZ_SECONDS": 10}),
+            "detection": ("ci/detection.py", {"SEEDS": 10, "DETECTION_SECONDS": 5, "SHRINK": 1}),
+            "soak": ("ci/soak.py", {"SOAK_MINUTES": 60})}
 # What the environment may say about a measurement, told with its command.
-SETTINGS = ("MUTANTS", "SEED", "FILES", "STAGES", "RULES", "FUZZ_SECONDS", "SEEDS", "DETECTION_SECONDS", "SHRINK", "BUGS", "SOAK_MINUTES")
+SETTINGS = ("MUTANTS", "SEED", "FILES", "STAGES", "RULES", "FUZZ_SECONDS", "SEEDS", "DETECTION_SECONDS", "SHRINK", "BUGS", "SOAK_MINUTES", "LAW")
 TOLD = ("command", "machine", "date", "commit", "load")
 # Folders that a measurement stands on, and whether the tests in them count. What is not listed stands on all of it.
 ALL_OF_IT = ("engine", "props", "proof", "corpus", "ci/mutants"), True
@@ -36,8 +41,9 @@ GROUNDS = {"detection": (("engine", "props", "proof", "planted/engine"), False),
 
 
 def grounds(name):
-    """A fingerprint of what a measurement stands on."""
+    """A fingerprint of what a measurement stands on, as it is now."""
     import mutants  # here, because it takes its goals from this file
+    mutants.fingerprint.cache_clear()
     return mutants.fingerprint(*GROUNDS.get(name, ALL_OF_IT))
 
 
@@ -55,13 +61,33 @@ def place_of(name):
     return os.path.join(KEPT, name + ".json")
 
 
-def keep(name, numbers):
-    """A measurement, from the script that made it, for the page."""
-    words = [f"{setting}={os.environ[setting]}" for setting in SETTINGS if os.environ.get(setting)]
-    made = {"command": " ".join([*words, "ci/" + os.path.basename(sys.argv[0])]), "machine": tree.machine(),
-            "date": datetime.date.today().isoformat(), "commit": commit(), "of": grounds(name), "load": round(os.getloadavg()[2], 1)}
-    os.makedirs(KEPT, exist_ok=True)
-    tree.write_json(place_of(name), {**made, "numbers": numbers})
+def settings_of(name):
+    return " ".join(f"{setting}={least}" for setting, least in MEASURED[name][1].items())
+
+
+class Measurement:
+    """One that begins, of the sources as they are now; `settings` are the numbers that it is made with."""
+
+    def __init__(self, name, **settings):
+        self.name, self.settings = name, settings
+        self.of, self.commit = grounds(name), commit()
+
+    def is_whole(self):
+        return all(self.settings[setting] >= least for setting, least in MEASURED[self.name][1].items())
+
+    def keep(self, numbers, reached):
+        """For the page, with whether all was reached that was asked."""
+        if not self.is_whole():
+            print(f"a look, and no measurement: METRICS.md takes {settings_of(self.name)} or more")
+            return
+        if grounds(self.name) != self.of:
+            raise tree.WrongUse("what is measured was changed meanwhile, and nothing was kept: the same command measures it as it is now")
+        words = [f"{setting}={os.environ[setting]}" for setting in SETTINGS if os.environ.get(setting)]
+        made = {"command": " ".join([*words, "ci/" + os.path.basename(sys.argv[0])]), "machine": tree.machine(),
+                "date": datetime.date.today().isoformat(), "commit": self.commit, "of": self.of, "load": round(os.getloadavg()[2], 1),
+                "reached": reached}
+        os.makedirs(KEPT, exist_ok=True)
+        tree.write_json(place_of(self.name), {**made, "numbers": numbers})
 
 
 def kept(name):
@@ -78,7 +104,7 @@ def kept(name):
 def can_be_told(name, measured):
     """False if numbers are missing, or none."""
     try:
-        for _, of, section, _, _ in SECTIONS:
+        for _, of, section in SECTIONS:
             if of == name:
                 section(measured)
         if name == "detection":
@@ -88,8 +114,7 @@ def can_be_told(name, measured):
         return False
 
 
-def is_of_these_sources(name):
-    measured = kept(name)
+def is_of_these_sources(measured, name):
     return measured is not None and measured.get("of") == grounds(name)
 
 
@@ -106,10 +131,6 @@ def source_of(measured):
     took = "" if seconds is None else f", took {seconds:,} s"
     return (f"`{measured['command']}`, {measured['machine']}, {measured['date']}, commit {measured['commit']}, 15-minute load "
             f"{measured['load']}{took}.\n\n")
-
-
-def mutants_reached(numbers):
-    return numbers["killed_before_fuzzing"] >= KILLED_BEFORE_FUZZING_WANTED and numbers["killed"] >= KILLED_WANTED
 
 
 def survivors_of(numbers):
@@ -261,25 +282,19 @@ def soak_section(measured):
     page += "| engine | cases | laws | minutes of a process |\n| --- | --- | --- | --- |\n"
     for name, engine in numbers["engines"].items():
         page += f"| {name} | {engine['cases']:,} | {engine['laws']} of {numbers['laws']} | {engine['process_minutes']:g} |\n"
-    page += (f"\n{numbers['minutes']:g} minutes{', ended early' if numbers['early'] else ''}; {numbers['kept']:,} inputs kept; a canary that fails by "
+    page += (f"\n{numbers['minutes']:g} minutes; {numbers['kept']:,} inputs kept; a canary that fails by "
              f"intent {'was' if all(numbers['canaries']) else 'was NOT'} found by both fuzzers first. Findings: {len(numbers['findings'])}.\n")
     return page + "".join(f"- {finding}\n" for finding in numbers["findings"]) + "\n"
 
 
-def soak_reached(numbers):
-    return not numbers["findings"] and not numbers["early"] and all(numbers["canaries"])
-
-
-# (title, kept as, section, the command that measures it and its settings)
+# (title, kept as, section)
 SECTIONS = (
-    ("Mutants, all of them", "mutants", mutants_section, "ci/mutants.py", {}),
-    ("Mutants, a sample", "mutants-sample", mutants_section, "ci/mutants.py", {"MUTANTS": "400", "FUZZ_SECONDS": "10"}),
-    ("Planted faults", "detection", detection_section, "ci/detection.py", {}),
-    ("Shrinking", "detection", shrinking_section, "ci/detection.py", {}),
-    ("Soak", "soak", soak_section, "ci/soak.py", {"SOAK_MINUTES": "60"}),
+    ("Mutants, all of them", "mutants", mutants_section),
+    ("Mutants, a sample", "mutants-sample", mutants_section),
+    ("Planted faults", "detection", detection_section),
+    ("Shrinking", "detection", shrinking_section),
+    ("Soak", "soak", soak_section),
 )
-# Did a measurement reach its goals? Those that are not listed have none.
-REACHED = {"mutants": mutants_reached, "mutants-sample": mutants_reached, "detection": detection_reached, "soak": soak_reached}
 
 HEAD = """# Metrics
 
@@ -337,13 +352,14 @@ def mark(found, y, colour, x, never):
 
 def write_page():
     page = HEAD
-    for title, name, section, script, settings in SECTIONS:
+    for title, name, section in SECTIONS:
         measured = kept(name)
-        command = " ".join([f"{key}={value}" for key, value in settings.items()] + [script])
         page += f"## {title}\n\n"
-        if measured and not is_of_these_sources(name):
+        if measured and not is_of_these_sources(measured, name):
             page += "Sources that this stands on have changed since.\n\n"
-        page += section(measured) if measured else f"not measured here: `{command}`\n\n"
+        if measured and not measured.get("reached", True):
+            page += "**A goal was missed.**\n\n"
+        page += section(measured) if measured else f"not measured here: `{settings_of(name)} {MEASURED[name][0]}`\n\n"
     with open(PAGE, "w") as file:
         file.write(page.rstrip() + "\n")
     detection = kept("detection")
@@ -357,11 +373,13 @@ def when_kept(name):
     return os.stat(place_of(name)).st_mtime_ns if os.path.exists(place_of(name)) else None
 
 
-def measure(name, script, settings):
+def measure(name):
     """The exit code; not 0 where no measurement was kept."""
+    script, settings = MEASURED[name]
     print(f"measuring: {name}", flush=True)
     before = when_kept(name)
-    code = subprocess.run([sys.executable, tree.path(script)], cwd=tree.ROOT, env={**os.environ, **settings}).returncode
+    code = subprocess.run([sys.executable, tree.path(script)], cwd=tree.ROOT,
+                          env={**os.environ, **{setting: str(least) for setting, least in settings.items()}}).returncode
     if when_kept(name) != before:
         return code
     print(f"{script} kept no measurement {name}; what it has so far is kept, and the same command goes on", file=sys.stderr)
@@ -371,11 +389,11 @@ def measure(name, script, settings):
 def measure_what_is_missing():
     """The worst exit code. A measurement that was good already, and missed its goals, counts as it did then."""
     codes = []
-    sections = {name: (script, settings) for _, name, _, script, settings in SECTIONS}
-    for name, (script, settings) in sections.items():
-        if not is_of_these_sources(name):
-            codes.append(measure(name, script, settings))
-        elif name in REACHED and not REACHED[name](kept(name)["numbers"]):
+    for name in MEASURED:
+        measured = kept(name)
+        if not is_of_these_sources(measured, name):
+            codes.append(measure(name))
+        elif not measured.get("reached"):
             codes.append(tree.EXIT_FINDINGS)
         if codes and codes[-1] in (tree.EXIT_USAGE, tree.EXIT_INTERRUPTED):
             break
@@ -383,10 +401,22 @@ def measure_what_is_missing():
     return max((code if code >= 0 else tree.EXIT_FINDINGS for code in codes), default=tree.EXIT_CLEAN)
 
 
+def refuse_what_would_end_a_night():
+    given = [f"{setting}={os.environ[setting]}" for setting in SETTINGS if os.environ.get(setting)]
+    if given:
+        raise tree.WrongUse(f"{' '.join(given)}: measurements have settings of their own, and only JOBS= is taken; make mutants, make detection and"
+                            " make soak take all of them")
+    tree.jobs()
+    tree.require("afl-fuzz")
+
+
 def run():
     if sys.argv[1:] not in ([], ["page"]):
         raise tree.WrongUse("no arguments but `page`")
-    worst = tree.EXIT_CLEAN if sys.argv[1:] else measure_what_is_missing()
+    worst = tree.EXIT_CLEAN
+    if not sys.argv[1:]:
+        refuse_what_would_end_a_night()
+        worst = measure_what_is_missing()
     write_page()
     return worst
 

@@ -70,7 +70,8 @@ NO_TEST_OF_ENGINE = ("test_kit", "test_shrink", "test_laws", "test_cache_guards"
 EXHAUSTIVE = "test_laws_exhaustive"
 STAGES = ("replay", "props", "cmocka", "sanitizers", "exhaustive", "fuzzing")
 STAGES_OF_LAWS = ("replay", "props", "fuzzing")
-KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same as another")
+KILLED, SURVIVED, TWIN = "killed", "survived", "same as another"
+DROPPED = "not C", "same code", TWIN
 
 
 def tests_of_engine():
@@ -166,12 +167,24 @@ def is_verdict(entry):
     return texts and (entry["verdict"] != SURVIVED or (isinstance(entry.get("stages"), list) and isinstance(entry.get("fuzzed"), int)))
 
 
-class State:
-    """Verdicts, by the ids of mutants, in a file that grows by a line each."""
+def last_written():
+    """{path: when} of what verdicts stand on."""
+    written = {}
+    for top in (*LAWS, CORPUS):
+        for folder, _, names in os.walk(tree.path(top)):
+            for path in (os.path.join(folder, name) for name in names):
+                with contextlib.suppress(OSError):
+                    written[path] = os.lstat(path).st_mtime_ns
+    return written
 
-    def __init__(self, stages, fuzz_seconds, equivalents, path=STATE):
+
+class State:
+    """Verdicts, by the ids of mutants, in a file that grows by a line each. `chosen` are the ids that are asked for, `written` is
+    last_written() from before the first look at the sources."""
+
+    def __init__(self, stages, fuzz_seconds, equivalents, chosen, written, path=STATE):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.stages, self.fuzz_seconds, self.equivalents = stages, fuzz_seconds, equivalents
+        self.stages, self.fuzz_seconds, self.equivalents, self.chosen, self.written = stages, fuzz_seconds, equivalents, chosen, written
         self.verdicts = {}
         for entry in json_lines.read(path):
             if is_verdict(entry) and entry["of"] == grounds(entry["verdict"], entry["stage"]):
@@ -188,14 +201,21 @@ class State:
         return {"stages": stages, "fuzzed": self.fuzz_seconds if "fuzzing" in stages else 0}
 
     def verdict_of(self, mutant):
-        """None of one that is to be tried, also if it survived fewer stages, or less of them, than are asked for now."""
+        """None of one that is to be tried, also if it survived fewer stages, or less of them, than are asked for now, or is like one that is
+        not asked for."""
         entry, asked = self.verdicts.get(mutant["id"]), self.tried(mutant)
+        if entry and entry["verdict"] == TWIN and entry.get("details") and entry["details"] not in self.chosen:
+            return None
         if entry and entry["verdict"] == SURVIVED and not (
                 all(stage in entry["stages"] for stage in asked["stages"]) and asked["fuzzed"] <= entry["fuzzed"]):
             return None
         return entry
 
     def add(self, mutant, verdict):
+        changed = sorted({tree.relative(path) for path, _ in last_written().items() ^ self.written.items()})
+        if changed:
+            raise tree.WrongUse(f"changed while mutants are judged: {' '.join(changed)}; verdicts until then are kept, and the same command judges"
+                                " the rest as it is now")
         entry = {**{name: mutant[name] for name in ("id", "file", "line", "operator", "before", "after")}, **verdict,
                  **self.tried(mutant), "of": grounds(verdict["verdict"], verdict["stage"])}
         with self.lock:
@@ -229,7 +249,7 @@ class Laboratory:
         self.asan = swap.Build("fuzz", *under_asan) if under_asan else None
         self.tsan = swap.Build("tsan", "test_threads") if "sanitizers" in stages else None
         self.originals = {}
-        self.objects = {entry["code"]: number for number, entry in state.verdicts.items() if "code" in entry}
+        self.objects = {entry["code"]: number for number, entry in state.verdicts.items() if "code" in entry and number in state.chosen}
         self.took, self.learning = {}, None
         self.lock = threading.Lock()
         self.seeds = self.make_seeds() if self.fuzz_seconds else None
@@ -283,13 +303,14 @@ class Laboratory:
                         seed.write(b"\0" + file.read())
         return folder
 
-    def is_new(self, mutant, code):
-        """False if another mutant was compiled to the same objects, in this run or in one that it goes on from. One that is listed is no
-        other one: what it is like is judged all the same."""
+    def twin(self, mutant, code):
+        """The id of another mutant that was compiled to the same objects, in this run or in one that it goes on from. One that is listed is
+        no other one: what it is like is judged all the same."""
         if self.state.equivalents.listed(mutant):
-            return True
+            return None
         with self.lock:
-            return self.objects.setdefault(code, mutant["id"]) == mutant["id"]
+            first = self.objects.setdefault(code, mutant["id"])
+        return None if first == mutant["id"] else first
 
 
 def stat_of(process):
@@ -371,8 +392,9 @@ class Worker:
         if not objects:
             raise Outcome("same code")
         self.code = hashlib.sha1(b"\0".join(name.encode() + content for name, content in sorted(objects.items()))).hexdigest()
-        if not self.lab.is_new(mutant, self.code):
-            raise Outcome("same as another")
+        twin = self.lab.twin(mutant, self.code)
+        if twin:
+            raise Outcome(TWIN, details=twin)
         return sorted(objects)
 
     def judge(self, sources, stages):
@@ -610,18 +632,28 @@ def whole_number(name, otherwise, least=1):
     return tree.number(name, text, least=least) if text else otherwise
 
 
+def numbers_of(tally, every, chosen, fuzz_seconds, begun):
+    """For docs/METRICS.md."""
+    return {"mutants": tally.judged(), "of": len(every), "killed_before_fuzzing": tally.percent_before_fuzzing(),
+            "killed": tally.percent(tally.killed()), "survivors": tally.told_survivors(), "equivalent": tally.equivalent,
+            "stages": {stage: tally.by_stage[stage] for stage in STAGES}, "dropped": dict(tally.dropped),
+            "fuzz_seconds": fuzz_seconds, "seconds": round(time.monotonic() - begun),
+            "files": sorted({mutant["file"] for mutant in chosen})}
+
+
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: MUTANTS=, SEED=, FILES=, JOBS=, FUZZ_SECONDS=, STAGES= and RULES= are read from the environment")
     count, seed, fuzz_seconds = whole_number("MUTANTS", None), whole_number("SEED", 1, least=0), whole_number("FUZZ_SECONDS", 60, least=0)
-    rules = chosen_rules(os.environ.get("RULES"))
-    every = all_mutants(chosen_files(os.environ.get("FILES")), rules)
-    chosen = drawn(every, count, seed)
-    stages = chosen_stages(os.environ.get("STAGES"))
+    stages, rules = chosen_stages(os.environ.get("STAGES")), chosen_rules(os.environ.get("RULES"))
     if stages == ["fuzzing"] and not fuzz_seconds:
         raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
     equivalents, jobs = Equivalents(), tree.jobs()
-    state = State(stages, fuzz_seconds, equivalents)
+    written = last_written()
+    measurement = metrics.Measurement("mutants-sample" if count else "mutants", MUTANTS=count, FUZZ_SECONDS=fuzz_seconds)
+    every = all_mutants(chosen_files(os.environ.get("FILES")), rules)
+    chosen = drawn(every, count, seed)
+    state = State(stages, fuzz_seconds, equivalents, {mutant["id"] for mutant in chosen}, written)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()
     with tree.Stop(end_at_once):
@@ -641,15 +673,12 @@ def run():
     if not finished:
         print("interrupted: the same command goes on from here")
         return tree.EXIT_INTERRUPTED
-    if len(stages) < len(STAGES) or os.environ.get("FILES"):
-        return tree.EXIT_CLEAN if not tally.survivors and not wrong else tree.EXIT_FINDINGS  # a look, and no measurement
-    metrics.keep("mutants-sample" if count else "mutants", {
-        "mutants": tally.judged(), "of": len(every), "killed_before_fuzzing": tally.percent_before_fuzzing(),
-        "killed": tally.percent(tally.killed()), "survivors": tally.told_survivors(), "equivalent": tally.equivalent,
-        "stages": {stage: tally.by_stage[stage] for stage in STAGES}, "dropped": dict(tally.dropped),
-        "fuzz_seconds": fuzz_seconds, "seconds": round(time.monotonic() - begun),
-        "files": sorted({mutant["file"] for mutant in chosen})})
-    return tree.EXIT_CLEAN if tally.good() and not wrong else tree.EXIT_FINDINGS
+    if len(stages) < len(STAGES) or os.environ.get("FILES"):  # a look, and no measurement
+        return tree.EXIT_CLEAN if tally.judged() and not tally.survivors and not wrong else tree.EXIT_FINDINGS
+    good = tally.good() and not wrong
+    if rules == ["own"]:
+        measurement.keep(numbers_of(tally, every, chosen, fuzz_seconds, begun), good)
+    return tree.EXIT_CLEAN if good else tree.EXIT_FINDINGS
 
 
 if __name__ == "__main__":

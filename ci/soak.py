@@ -13,7 +13,6 @@ found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a 
 """
 
 import os
-import shutil
 import sys
 import time
 
@@ -84,7 +83,7 @@ class Soak:
     def numbers(self):
         """For docs/METRICS.md."""
         legs = {fuzzing.engine.name: fuzzing.tallies.values() for fuzzing, _ in self.legs}
-        return {"minutes": round((time.monotonic() - self.begun) / 60, 1), "early": self.stop.asked, "laws": len(self.laws),
+        return {"minutes": round((time.monotonic() - self.begun) / 60, 1), "laws": len(self.laws),
                 "findings": [f"{finding.law}: {finding.reason}" for finding, _ in self.findings()],
                 "kept": sum(len(corpora.files_in(corpora.common(law))) for law in self.laws),
                 "engines": {name: {"cases": sum(tally.cases for tally in tallies), "laws": sum(tally.cases > 0 for tally in tallies),
@@ -100,7 +99,7 @@ class Soak:
         triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law))
         numbers = self.numbers()
         engines = numbers["engines"].values()
-        print(f"\nsoak: {numbers['minutes']:.1f} minutes{', ended early' if numbers['early'] else ''}, {numbers['laws']} laws,"
+        print(f"\nsoak: {numbers['minutes']:.1f} minutes{', ended early' if self.stop.asked else ''}, {numbers['laws']} laws,"
               f" {sum(engine['cases'] for engine in engines):,} cases,"
               f" {sum(engine['process_minutes'] for engine in engines):.0f} process minutes,"
               f" {numbers['kept']:,} inputs kept, {len(numbers['findings'])} findings")
@@ -120,8 +119,8 @@ def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: SOAK_MINUTES=, LAW= and JOBS= are read from the environment")
     minutes, laws, jobs = settings()
-    if not shutil.which("afl-fuzz"):
-        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    measurement = metrics.Measurement("soak", SOAK_MINUTES=minutes)
+    tree.require("afl-fuzz")
     print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
     build(laws)
     corpora.make_seeds()
@@ -132,10 +131,11 @@ def run():
     soak.run()
     triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law))
     numbers = soak.report()
-    if not os.environ.get("LAW"):
-        metrics.keep("soak", {**numbers, "canaries": canaries})
+    code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
+    if not (os.environ.get("LAW") or soak.stop.asked):
+        measurement.keep({**numbers, "canaries": canaries}, code == tree.EXIT_CLEAN)
     print(f"plots: {tree.relative(report.write())}", flush=True)
-    return campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
+    return code
 
 
 if __name__ == "__main__":

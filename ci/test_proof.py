@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import types
 import unittest
 from unittest import mock
@@ -117,7 +118,7 @@ class Lists(unittest.TestCase):
         return mutants.Equivalents(self.path)
 
     def state(self, equivalents, stages=mutants.STAGES, fuzz_seconds=60):
-        state = mutants.State(list(stages), fuzz_seconds, equivalents, self.path)
+        state = mutants.State(list(stages), fuzz_seconds, equivalents, {"b1", "c1"}, mutants.last_written(), self.path)
         self.addCleanup(state.file.close)
         return state
 
@@ -187,6 +188,26 @@ class Lists(unittest.TestCase):
         tally = mutants.Tally(every, self.state(reasons), reasons)
         self.assertEqual(tally.wrongly_listed, [(every[0], "cmocka")])
         self.assertEqual((tally.judged(), tally.killed(), tally.equivalent, tally.survivors), (2, 1, 2, [every[4]]))
+
+    def test_nothing_is_recorded_of_sources_that_were_changed_meanwhile(self):
+        state = self.state(self.equivalents())
+        now = mutants.last_written()
+        path = next(iter(now))
+        for changed in ({**now, path: 1}, {name: when for name, when in now.items() if name != path}, {**now, path + ".new": 1}):
+            with mock.patch.object(mutants, "last_written", lambda changed=changed: changed), self.assertRaisesRegex(tree.WrongUse, "changed while"):
+                state.add(mutant_of(), {"verdict": "not C", "stage": "", "details": ""})
+        self.assertEqual(state.verdicts, {})
+
+    def test_one_that_is_like_another_has_its_verdict_where_that_one_is_asked_for(self):
+        nothing = self.equivalents()
+        self.write(self.verdict(mutant_of("b"), mutants.TWIN, details="c1"), self.verdict(mutant_of("c"), mutants.TWIN, details="u1"))
+        state = self.state(nothing)
+        self.assertTrue(state.verdict_of(mutant_of("b")))
+        self.assertIsNone(state.verdict_of(mutant_of("c")))
+        laboratory = mock.Mock(spec=mutants.Laboratory, state=state, lock=threading.Lock(), objects={"code": "c1"})
+        self.assertEqual(mutants.Laboratory.twin(laboratory, mutant_of("b"), "code"), "c1")
+        self.assertIsNone(mutants.Laboratory.twin(laboratory, mutant_of("c"), "code"))
+        self.assertIsNone(mutants.Laboratory.twin(laboratory, mutant_of("b"), "other code"))
 
     def test_verdicts_stand_on_compilers_and_presets(self):
         self.assertRegex(mutants.compilers(), r"\d+\.\d+")
@@ -271,6 +292,32 @@ class Times(unittest.TestCase):
         self.assertEqual(detection.a12([1, 3], [2, 2]), 0.5)
 
 
+class Failures(unittest.TestCase):
+    def test_one_that_fails_ends_the_rest(self):
+        done = []
+
+        def work(number):
+            if number == 0:
+                raise tree.BuildFailed("no room")
+            time.sleep(0.05)
+            done.append(number)
+
+        with mock.patch.dict(os.environ, {"JOBS": "1"}), self.assertRaises(tree.BuildFailed):
+            detection.in_parallel([(number,) for number in range(200)], work, "runs")
+        self.assertLess(len(done), 100)
+
+    def test_what_does_not_fail_any_more_was_not_shrunk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program, path = os.path.join(folder, "fuzz_suite"), os.path.join(folder, "input")
+            for code, fails in ((0, False), (1, True)):
+                with open(program, "w") as file:
+                    file.write(f"#!/bin/sh\nexit {code}\n")
+                os.chmod(program, 0o755)
+                self.assertFalse(detection.still_fails(folder, "order", os.path.join(folder, "none")))
+                open(path, "w").close()
+                self.assertEqual(detection.still_fails(folder, "order", path), fails)
+
+
 RUN = {"seconds": 0.5, "reached": 3, "triggered": 1, "by": "equivalence"}
 
 
@@ -315,6 +362,15 @@ class Runs(unittest.TestCase):
                 found = detection.run_once(patch, folder, "libFuzzer", 1, 1)
                 self.assertEqual(found["by"], by)
                 self.assertEqual(found["seconds"] is not None and found["seconds"] < 1.5, by is not None)
+
+    def test_half_of_the_runs_is_no_median(self):
+        patch = mock.Mock(text="", fields=dict)
+        patch.name = "a-fault"
+        for found, median in ((5, None), (6, 0.5)):
+            runs = {detection.key_of(patch, engine, seed, 30): {**RUN, **({} if seed <= found else {"seconds": None, "by": None})}
+                    for engine in (*detection.ENGINES, *detection.BASELINES) for seed in range(1, 11)}
+            figures = detection.figures(types.SimpleNamespace(runs=runs), [patch], 10, 30)[0]
+            self.assertEqual(figures["engines"]["AFL++"]["median"], median)
 
     def test_the_control_has_all_seeds(self):
         jobs = [(engine, seed) for _, engine, seed in detection.control_jobs(3)]
@@ -393,8 +449,9 @@ class Measurements(unittest.TestCase):
         self.folder = stack.enter_context(tempfile.TemporaryDirectory())
         self.kept = os.path.join(self.folder, "docs", "metrics")
         stack.enter_context(mock.patch.multiple(metrics, KEPT=self.kept, PAGE=os.path.join(self.folder, "docs", "METRICS.md"),
-                                                PLOT=os.path.join(self.folder, "docs", "detection.svg"), SECTIONS=metrics.SECTIONS[:1]))
-        stack.enter_context(mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "abc"}))
+                                                PLOT=os.path.join(self.folder, "docs", "detection.svg"), SECTIONS=metrics.SECTIONS[:1],
+                                                MEASURED={"mutants": metrics.MEASURED["mutants"]}))
+        stack.enter_context(mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "abc", **{name: "" for name in metrics.SETTINGS}}))
         self.output = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(self.output))
         os.makedirs(self.kept)
@@ -409,25 +466,57 @@ class Measurements(unittest.TestCase):
             self.assertIsNone(metrics.kept("mutants"))
             metrics.write_page()
             with open(metrics.PAGE) as file:
-                self.assertIn("not measured here: `ci/mutants.py`", file.read())
+                self.assertIn("not measured here: `FUZZ_SECONDS=60 ci/mutants.py`", file.read())
+
+    def keep(self, numbers=NUMBERS, reached=True, fuzz_seconds=60):
+        metrics.Measurement("mutants", MUTANTS=None, FUZZ_SECONDS=fuzz_seconds).keep(numbers, reached)
+
+    def is_good(self):
+        return metrics.is_of_these_sources(metrics.kept("mutants"), "mutants")
 
     def test_one_is_good_as_long_as_what_it_stands_on_is(self):
-        metrics.keep("mutants", self.NUMBERS)
-        self.assertTrue(metrics.is_of_these_sources("mutants"))
+        self.assertFalse(self.is_good())
+        self.keep()
+        self.assertTrue(self.is_good())
         with mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "def"}):
-            self.assertTrue(metrics.is_of_these_sources("mutants"))
+            self.assertTrue(self.is_good())
         with mock.patch.object(metrics, "grounds", lambda name: "other"):
-            self.assertFalse(metrics.is_of_these_sources("mutants"))
+            self.assertFalse(self.is_good())
         self.assertNotEqual(metrics.grounds("mutants"), metrics.grounds("detection"))
         self.assertEqual(os.listdir(self.kept), ["mutants.json"])
 
+    def test_one_with_less_than_asked_is_a_look(self):
+        self.keep(fuzz_seconds=59)
+        self.assertEqual(os.listdir(self.kept), [])
+        self.assertIn("a look, and no measurement: METRICS.md takes FUZZ_SECONDS=60 or more", self.output.getvalue())
+        self.keep()
+        self.keep({**self.NUMBERS, "mutants": 1}, fuzz_seconds=0)
+        self.assertEqual(metrics.kept("mutants")["numbers"]["mutants"], 9)
+
+    def test_nothing_is_kept_of_sources_that_were_changed_meanwhile(self):
+        measurement = metrics.Measurement("mutants", FUZZ_SECONDS=60)
+        with mock.patch.object(metrics, "grounds", lambda name: "other"), self.assertRaisesRegex(tree.WrongUse, "changed meanwhile"):
+            measurement.keep(self.NUMBERS, True)
+        with mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "def"}):
+            measurement.keep(self.NUMBERS, True)
+        self.assertEqual(metrics.kept("mutants")["commit"], "abc")
+
+    def test_what_would_end_a_night_is_refused_before_it(self):
+        for name in metrics.SETTINGS:
+            with mock.patch.dict(os.environ, {name: "3"}), mock.patch("sys.argv", ["metrics.py"]), \
+                    self.assertRaisesRegex(tree.WrongUse, f"^{name}=3: .* only JOBS= is taken"):
+                metrics.run()
+        for given, told in (({"JOBS": "-1"}, "JOBS=-1"), ({"PATH": self.folder}, "afl-fuzz is missing")):
+            with mock.patch.dict(os.environ, given), mock.patch("sys.argv", ["metrics.py"]), self.assertRaisesRegex(tree.WrongUse, told):
+                metrics.run()
+
     def test_one_that_does_not_say_is_shown_and_made_again(self):
-        metrics.keep("mutants", self.NUMBERS)
+        self.keep()
         old = metrics.kept("mutants")
         del old["of"]
         with open(metrics.place_of("mutants"), "w") as file:
             json.dump(old, file)
-        self.assertFalse(metrics.is_of_these_sources("mutants"))
+        self.assertFalse(self.is_good())
         metrics.write_page()
         with open(metrics.PAGE) as file:
             self.assertIn("commit abc", file.read())
@@ -435,35 +524,36 @@ class Measurements(unittest.TestCase):
     def test_survivors_are_told_by_name(self):
         survivor = {"file": "engine/a.c", "line": 7, "operator": "dropped", "before": "a = b | c;", "after": ";"}
         for survivors in ([], [survivor]):
-            metrics.keep("mutants", {**self.NUMBERS, "survivors": survivors})
+            self.keep({**self.NUMBERS, "survivors": survivors})
             metrics.write_page()
             with open(metrics.PAGE) as file:
                 page = file.read()
             self.assertIn(f"| survived | {len(survivors)} |", page)
             self.assertEqual("- engine/a.c:7, dropped: `a = b | c;` became `;`\n" in page, bool(survivors))
 
-    def measuring(self, code, numbers):
+    def measuring(self, code, keep):
         def script(*_, **__):
-            if numbers:
-                metrics.keep("mutants", numbers)
+            if keep:
+                self.keep(reached=code == 0)
             return mock.Mock(returncode=code)
 
         with mock.patch.object(metrics.subprocess, "run", script), mock.patch("sys.argv", ["metrics.py"]):
             return metrics.run()
 
     def test_the_worst_exit_code_is_passed_on(self):
-        few = {**self.NUMBERS, "killed": 90.0}
-        self.assertEqual(self.measuring(1, few), 1)
-        self.assertEqual(self.measuring(0, few), 1)  # measured before, and missed then
+        self.assertEqual(self.measuring(1, True), 1)
+        self.assertEqual(self.measuring(0, True), 1)  # measured before, and missed then
+        with open(metrics.PAGE) as file:
+            self.assertIn("**A goal was missed.**", file.read())
         os.remove(metrics.place_of("mutants"))
-        self.assertEqual(self.measuring(0, self.NUMBERS), 0)
-        self.assertEqual(self.measuring(1, None), 0)  # nothing is measured again
+        self.assertEqual(self.measuring(0, True), 0)
+        self.assertEqual(self.measuring(1, False), 0)  # nothing is measured again
 
     def test_an_older_measurement_is_none_of_this_run(self):
         for code, told in ((0, 1), (1, 1), (2, 2), (130, 130), (-9, 1)):
             with open(metrics.place_of("mutants"), "w") as file:
                 json.dump({**measured(), "numbers": self.NUMBERS}, file)
-            self.assertEqual(self.measuring(code, None), told)
+            self.assertEqual(self.measuring(code, False), told)
             self.assertIn("kept no measurement mutants", self.output.getvalue())
 
     def test_measurements_make_no_commit_dirty(self):

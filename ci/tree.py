@@ -154,6 +154,12 @@ def jobs():
     return number("JOBS", os.environ.get("JOBS") or str(len(os.sched_getaffinity(0))))
 
 
+def require(*programs):
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        raise WrongUse(f"{' '.join(missing)} is missing: run ci/install-deps.sh")
+
+
 def first_failure(output):
     """Ninja goes on with what was under way, so the first failure is not at the end."""
     lines = output.splitlines()
