@@ -54,7 +54,7 @@ def licensed():
 
 def public_headers():
     folder = tree.path("engine", "include", "cproute")
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".h") and "cuda" not in name]
+    return [os.path.join(folder, name) for name in tree.sources(folder) if name.endswith(".h") and "cuda" not in name]
 
 
 def header_as(compiler, language, standard):

@@ -74,7 +74,7 @@ KILLED, SURVIVED, DROPPED = "killed", "survived", ("not C", "same code", "same a
 
 
 def tests_of_engine():
-    names = (os.path.splitext(name)[0] for name in os.listdir(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
+    names = (os.path.splitext(name)[0] for name in tree.sources(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
     chosen = [name for name in names if name not in (*NO_TEST_OF_ENGINE, EXHAUSTIVE)]
     return sorted(chosen)
 
@@ -87,11 +87,11 @@ def fingerprint(tops=LAWS, tests=False):
     """Of what lies in these folders, without the tests in them if they do not count."""
     digest = hashlib.sha1()
     for top in tops:
-        for folder, folders, names in os.walk(tree.path(top)):
-            folders.sort()
-            for name in sorted(name for name in names if tests or not name.startswith("test_")):
+        for folder, folders, _ in os.walk(tree.path(top)):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in (name for name in tree.sources(folder) if tests or not name.startswith("test_")):
                 with open(os.path.join(folder, name), "rb") as file:
-                    digest.update(name.encode() + b"\0" + file.read() + b"\0")
+                    digest.update(os.fsencode(name) + b"\0" + file.read() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -38,6 +38,15 @@ def matching(folder, *pattern):
     return glob.glob(os.path.join(glob.escape(folder), *pattern), recursive=True)
 
 
+# By their endings, and C++ headers, which have none.
+SOURCE = re.compile(r"[^.][^.]*(?<![~#])|[^.].*\.(c|cmake|cpp|cu|def|h|in|jsonl|md|options|patch|txt)", re.DOTALL)
+
+
+def sources(folder):
+    """Names of the files in a folder that are ours, and not an editor's locks and copies of them."""
+    return sorted(name for name in os.listdir(folder) if SOURCE.fullmatch(name) and os.path.isfile(os.path.join(folder, name)))
+
+
 class WrongUse(Exception):
     """Ends the script with exit code 2 and one line."""
 
