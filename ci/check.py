@@ -9,6 +9,8 @@
     ci:          cover afl gpu too
     others:      warnings tidy gcc-12 clang-14 clang-16 clang-19 debug asan tsan-all m32 oss-fuzz
 
+    JOBS=n       processes at once; all processors if not given
+
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed, 2: wrong use, 130: interrupted
 before any failed. Only what needs a tool beyond the compilers is ever skipped, and the line says which tool.
 """

@@ -58,7 +58,7 @@ def make_seeds():
     folder = os.path.join(tree.BUILD, "seeds")
     shutil.rmtree(folder, ignore_errors=True)
     done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if done.returncode:
         raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
     return done.stdout.strip()

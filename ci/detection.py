@@ -96,7 +96,7 @@ class Patch(planted.Bug):
         """To copies of the files that it changes, in a folder where they lie as in the tree."""
         # Without a repository around, git takes paths from where it stands.
         done = subprocess.run(["git", "apply", "-p1", "-C1", self.path], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))})
+                              text=True, errors="replace", env={**os.environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))})
         if done.returncode:
             raise suite.Failed(f"{self.name} does not apply any more:\n{done.stdout.strip()}")
 
@@ -363,7 +363,7 @@ def fingerprint_of_patch(patch):
 
 def size_of(programs, law, path):
     """Bytes that are drawn from: what a case is made of, whatever else the file holds."""
-    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True, errors="replace")
     return int(done.stdout.split()[0]) if done.returncode == 0 and done.stdout else None
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes."""
+"""Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes.
+
+    ci/figures.py    no arguments; JOBS=n processes at once, all processors if not given
+"""
 
 import datetime
 import os

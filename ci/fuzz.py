@@ -115,7 +115,7 @@ class LibFuzzer:
         it finds into the first; 0 seconds: it only runs those. Processor time, because that is what one core does, also while the
         machine does other things."""
         limit = f"-max_total_time={seconds}" if seconds else "-runs=0"
-        with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        env=fuzz_environment())

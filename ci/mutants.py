@@ -98,7 +98,7 @@ def fingerprint(tops=LAWS, tests=False):
 @functools.lru_cache(maxsize=None)
 def compilers():
     """A line of each: of the system's, and of the one that the sanitizers come with."""
-    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, errors="replace", check=True).stdout.splitlines()[0]
             for compiler in ("gcc", tree.toolchain().get("FUZZ_CC")) if compiler and shutil.which(compiler)]
     return "\n".join(told)
 

@@ -2,6 +2,7 @@
 """Plants each bug of planted/ into a copy of the tree and lets the laws look for it. What `make planted` runs; ten minutes.
 
     ci/planted.py [NAME...]    all of planted/, or those whose names contain one of the words
+    JOBS=n                     processes at once; all processors if not given
 
 A bug is a unified diff against the sources, with two lines before it: `# source:` where it comes from, `# fault:` what it does.
 For each it prints which laws see it, the smallest case that shows it, and how many cases of the corpus do. Exit code 0: laws and

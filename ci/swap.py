@@ -55,7 +55,8 @@ class Build:
 
     @functools.lru_cache(maxsize=None)
     def commands(self, target):
-        listed = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], stdout=subprocess.PIPE, text=True, check=True)
+        listed = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], stdout=subprocess.PIPE, text=True, errors="replace",
+                                check=True)
         return [line for line in listed.stdout.splitlines() if " -o " in line]
 
     @functools.lru_cache(maxsize=None)

@@ -200,6 +200,23 @@ class TriageTest(InFolder):
                                  f"findings/gravity/{name}", f"findings/{LAW}/crash-link", f"findings/{LAW}/crash-fifo",
                                  *(() if places else ("left/crash-fifo",)))))
 
+    def test_names_may_be_any_bytes(self):
+        """Those of inputs come from other machines too."""
+        self.write(f"findings/{LAW}/0123456789abcdef", b"a")
+        os.symlink(b"nowhere", os.fsencode(os.path.join(self.folder, f"findings/{LAW}/id:")) + b"\xff\x1b[2J")
+        os.makedirs(os.path.join(self.folder, "findings", "gravity"))
+        with open(os.fsencode(os.path.join(self.folder, "findings/gravity/id:")) + b"\n", "wb"):
+            pass
+        code, told = self.triaged()
+        self.assertEqual(code, tree.EXIT_CLEAN)
+        self.assertIn(f"{LAW}/id:\\udcff\\x1b[2J: no regular file", told)
+        self.assertIn("gravity/id:\\n: no folder", told)
+
+    def test_seeds_of_a_case_file_with_any_name(self):
+        with mock.patch.object(tree, "COMMAND", self.script("cproute", "printf '%b' 'zz\\0377.jsonl:1: no case'; exit 2")), \
+                self.assertRaisesRegex(tree.BuildFailed, "jsonl:1: no case"):
+            corpora.make_seeds()
+
     def test_findings_of_no_law_alone_are_none(self):
         self.write("findings/gravity/0123456789abcdef", b"x")
         code, told = self.triaged()

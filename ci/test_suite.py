@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs tests side by side: what is ended ends with all that it started, and lanes that wait are not waited for."""
 
+import ast
 import contextlib
 import io
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -104,6 +107,27 @@ class EndTest(unittest.TestCase):
         self.assert_ended("raise tree.BuildFailed('no rule')", tree.EXIT_FINDINGS, "no rule\n")
         self.assert_ended("suite.need(None, 'a tool')", tree.EXIT_USAGE, "-c: a tool is missing: ci/install-deps.sh installs it\n")
 
+    def test_a_wrong_number_of_jobs_is_told_before_anything_is_done(self):
+        for jobs in ("x", "0", "-1"):
+            environment = {**os.environ, "JOBS": jobs}
+            self.assert_ended("print('begun')", tree.EXIT_USAGE, f"-c: JOBS={jobs} is not a whole number from 1 to 999999999\n", env=environment)
+        done = subprocess.run([sys.executable, tree.path("ci", "oss_fuzz.py")], env={**os.environ, "JOBS": "x"}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (tree.EXIT_USAGE, "", 1))
+
+    def test_names_from_outside_are_told_in_one_line_of_text(self):
+        odd = b"id:\xff\x1b[2J\n\xc3\xbc"
+        for encoding in ("utf-8:strict", "ascii:strict"):
+            environment = {**os.environ, "PYTHONIOENCODING": encoding}
+            u_umlaut = "\u00fc" if encoding.startswith("utf") else "\\xfc"
+            name = "id:\\udcff\\x1b[2J\\n" + u_umlaut
+            for script, told in (("open(sys.argv[1])", f"{name}: No such file or directory"), ("raise tree.WrongUse(sys.argv[1])", name)):
+                done = self.ended(f"def run():\n    {script}\ntree.main(run)", odd, env=environment, encoding="utf-8")
+                self.assertEqual((done.returncode, done.stderr), (tree.EXIT_USAGE, f"-c: {told}\n"))
+            done = self.ended("def run():\n    print(sys.argv[1])\n    return 0\ntree.main(run)", odd, env=environment, encoding="utf-8")
+            self.assertEqual((done.returncode, done.stderr), (tree.EXIT_CLEAN, ""))
+        tests = "tests = suite.Suite()\ndef test():\n    raise suite.Failed(sys.argv[1])\ntests.run('a', test)\n"
+        self.assertIn("    id:\\udcff\\x1b[2J\n", self.ended(f"{tests}tree.main(tests.end)", odd).stdout)
+
     def test_refused_addresses_are_told_where_something_failed(self):
         refused = ("tree.needs_fixed_addresses = lambda: True; tree.shutil.which = lambda name: 'setarch';"
                    "tree.subprocess.run = lambda *_, **__: tree.subprocess.CompletedProcess([], 1);")
@@ -112,6 +136,40 @@ class EndTest(unittest.TestCase):
             done = self.ended(f"{refused}tree.main(lambda: {code})", env=environment)
             self.assertEqual(done.returncode, code)
             self.assertTrue(done.stderr.startswith(told) if told else not done.stderr)
+
+
+def scripts(*folders):
+    return [path for folder in folders for path in sorted(tree.matching(tree.path(folder), "**", "*.py"))]
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
+
+
+class ScriptsTest(unittest.TestCase):
+    """What holds for each of the scripts."""
+
+    def test_each_tells_what_it_is_for(self):
+        asked = [path for path in scripts("ci") if re.search(r"^    (tree|suite)\.main\(", text_of(path), re.MULTILINE)]
+        self.assertGreater(len(asked), 15)
+        for path, option in zip(asked, itertools.cycle(("-h", "--help"))):
+            with self.subTest(path):
+                done = subprocess.run([sys.executable, path, option], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (tree.EXIT_CLEAN, ""))
+                self.assertEqual(done.stdout, ast.get_docstring(ast.parse(text_of(path)), clean=False).strip() + "\n")
+                self.assertTrue(re.search(rf"ci/{os.path.basename(path)}|[A-Z]=", done.stdout), "neither arguments nor environment")
+
+    # Its text decides whether docs/upstream.md is out of date.
+    DECODES_AS_IT_DID = ("tools/adapters/upstream.py",)
+
+    def test_output_of_processes_may_be_any_bytes(self):
+        for path in scripts("ci", "bench", "tools"):
+            if os.path.basename(path).startswith("test_") or tree.relative(path) in self.DECODES_AS_IT_DID:
+                continue
+            for call in (node for node in ast.walk(ast.parse(text_of(path))) if isinstance(node, ast.Call)):
+                named = {keyword.arg for keyword in call.keywords}
+                self.assertFalse(named & {"text", "universal_newlines"} and "errors" not in named, f"{path}:{call.lineno}: text without errors=")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,8 @@ def kill_below(process="self"):
 @functools.lru_cache(maxsize=None)
 def toolchain():
     """The variables of ci/toolchain.sh."""
-    text = subprocess.run(["bash", path("ci", "toolchain.sh")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run(["bash", path("ci", "toolchain.sh")], stdout=subprocess.PIPE, text=True, errors="replace",
+                          check=True).stdout
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
@@ -209,7 +210,7 @@ def commit():
     if not shutil.which("git"):
         return "unknown"
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True)
+                          stderr=subprocess.DEVNULL, text=True, errors="replace")
     return done.stdout.strip() or "unknown"
 
 
@@ -237,6 +238,11 @@ def needs_fixed_addresses():
         return False
 
 
+def shown(text):
+    """What came from outside, such as the name of a file, in one line in which nothing speaks to the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def told(error):
     """What the system refuses, in one line."""
     parts = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -250,13 +256,13 @@ def exit_code_of(run):
         sys.stdout.flush()
         return code
     except WrongUse as wrong:
-        print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
+        print(f"{os.path.basename(sys.argv[0])}: {shown(str(wrong))}", file=sys.stderr)
         return EXIT_USAGE
     except Failed as failed:
-        print(failed, file=sys.stderr)
+        print(*map(shown, str(failed).splitlines()), sep="\n", file=sys.stderr)
         return EXIT_FINDINGS
     except OSError as error:
-        print(f"{os.path.basename(sys.argv[0])}: {told(error)}", file=sys.stderr)
+        print(f"{os.path.basename(sys.argv[0])}: {shown(told(error))}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -272,15 +278,31 @@ def leave(code):
     sys.exit(code)
 
 
-def main(run):
-    """Runs a script's main function to the end of the script."""
+def manual():
+    """Of the script that runs, which is its docstring."""
+    print((sys.modules["__main__"].__doc__ or "").strip())
+    return EXIT_CLEAN
+
+
+def main(run, fixed_addresses=True):
+    """Runs a script's main function to the end of the script, unless it is only asked what it does. `fixed_addresses`: its programs
+    may have sanitizers."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
+    if not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+        leave(exit_code_of(manual))
+
+    def checked():
+        jobs()  # what comes of a wrong JOBS= later are failed tests, and half of the work
+        return run()
+
     refused = False
-    if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES"):
+    if fixed_addresses and needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES"):
         if shutil.which("setarch") and subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ["CPROUTE_FIXED_ADDRESSES"] = "1"
             os.execvp("setarch", ["setarch", "-R", sys.executable, *sys.argv])
         refused = True
-    code = exit_code_of(run)
+    code = exit_code_of(checked)
     if refused and code == EXIT_FINDINGS:
         print("setarch -R is refused here, as it is in containers with Docker's own seccomp profile: programs with sanitizers may have died"
               " of that", file=sys.stderr)

@@ -2,6 +2,8 @@
 """Draws the pictures of docs/why.md and fills in what is measured: trains the tiny model with each bug of planted/delta in it and
 lets the laws look for the bug. What `make why` runs; three minutes on two cores.
 
+    ci/why.py    no arguments; JOBS=n processes at once, all processors if not given
+
 The words of docs/why.md are written by hand; between its two marks this script writes.
 """
 
@@ -116,7 +118,7 @@ def draw_chunkwise():
 class Training:
     def __init__(self, seed=SEEDS[0]):
         program = os.path.join(planted.COPY, "build", "release", "consumer", "delta_train")
-        done = subprocess.run([program, str(STEPS), str(seed)], stdout=subprocess.PIPE, text=True, timeout=300)
+        done = subprocess.run([program, str(STEPS), str(seed)], stdout=subprocess.PIPE, text=True, errors="replace", timeout=300)
         lines = done.stdout.splitlines()
         self.losses = [float(line.split()[1]) for line in lines if not line.startswith("#")]
         served = re.search(r"^# served (\S+)", done.stdout, re.MULTILINE)
