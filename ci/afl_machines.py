@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """AFL++ on several machines: one main instance and any number of secondaries that share a folder, in AFL++'s own way.
 

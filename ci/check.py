@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The test suite, from a clean clone, in two minutes on two processors: what `make check` runs.
 

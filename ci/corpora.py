@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The byte inputs of every law: where they lie, how they pass from one fuzzer to the other, how they are kept small.
 

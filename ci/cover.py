@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Coverage of engine/ by the tests and the corpus: an HTML report, a summary and the gate. What `make cover` runs.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How soon the planted faults of the engine are found: what `make detection` runs.
 

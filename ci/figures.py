@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes the laws with libFuzzer under ASan and UBSan: what `make fuzz` runs.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes the laws with AFL++: persistent mode, inputs in shared memory, comparisons logged. What `make fuzz-afl` runs.
 

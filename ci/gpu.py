@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Builds the GPU part, tests it on the GPUs that are here, measures, and writes docs/gpu.md: what `make gpu` runs.
 

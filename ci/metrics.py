@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/METRICS.md: what `make metrics` writes, from measurements that were made and from nothing else.
 

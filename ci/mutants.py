@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Mutation testing of the engine: what `make mutants` runs. Changed are the C sources and private headers of the library, engine/*.c and
 engine/*.h, and not those of its GPU part, engine/cuda/.

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs .clusterfuzzlite/build.sh without a container, under the contract of OSS-Fuzz, and checks $OUT as OSS-Fuzz's own
 bad_build_check and test_all do. What `make oss-fuzz` runs.

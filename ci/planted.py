@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Plants each bug of planted/ into a copy of the tree and lets the laws look for it. What `make planted` runs; ten minutes.
 

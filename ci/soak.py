@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes all laws for a long time with both fuzzers, which pass on to each other what they find. What `make soak` runs.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The scripts around the fuzzers, on made-up corpora and findings: what passes between fuzzers, what is kept, what is told."""
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What ci/gpu.py plans for any number of GPUs, how it takes results, and what becomes of them on the page."""
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What ci/instructions.py makes of callgrind's dumps and of counts that are not as recorded."""
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What runs tests side by side: what is ended ends with all that it started, and lanes that wait are not waited for."""
 
@@ -159,6 +160,24 @@ class ScriptsTest(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (tree.EXIT_CLEAN, ""))
                 self.assertEqual(done.stdout, ast.get_docstring(ast.parse(text_of(path)), clean=False).strip() + "\n")
                 self.assertTrue(re.search(rf"ci/{os.path.basename(path)}|[A-Z]=", done.stdout), "neither arguments nor environment")
+
+    def test_each_that_can_be_run_can_be_typed(self):
+        for path in scripts("ci", "bench", "tools"):
+            with self.subTest(path):
+                text = text_of(path)
+                is_script = re.search(r"^if __name__ == .__main__.:", text, re.MULTILINE) is not None
+                self.assertEqual((os.access(path, os.X_OK), text.startswith("#!/usr/bin/env python3\n")), (is_script, is_script))
+
+    def test_what_the_pages_show_can_be_typed(self):
+        """In code: between backquotes, or in a block."""
+        shown = {}
+        for page in [*tree.matching(tree.ROOT, "*.md"), *tree.matching(tree.path("docs"), "*.md"), *tree.matching(tree.ROOT, "*", "README.md")]:
+            for code in re.findall(r"^```.*?^```|`[^`]+`", text_of(page), re.MULTILINE | re.DOTALL):
+                shown.update((name, page) for name in re.findall(r"(?<![\w/.-])((?:ci|bench|tools)/[\w/-]+\.(?:py|sh))\b", code))
+        self.assertGreater(len(shown), 10)
+        for name, page in shown.items():
+            with self.subTest(name, page=page):
+                self.assertTrue(os.access(tree.path(name), os.X_OK))
 
     # Its text decides whether docs/upstream.md is out of date.
     DECODES_AS_IT_DID = ("tools/adapters/upstream.py",)

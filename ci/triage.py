@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What to do with inputs that failed: judge them again, put equal ones together, shrink, write the text case.
 

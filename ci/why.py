@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of docs/why.md and fills in what is measured: trains the tiny model with each bug of planted/delta in it and
 lets the laws look for the bug. What `make why` runs; three minutes on two cores.
