@@ -138,6 +138,25 @@ class EndTest(unittest.TestCase):
             self.assertEqual(done.returncode, code)
             self.assertTrue(done.stderr.startswith(told) if told else not done.stderr)
 
+    def test_a_wrong_number_of_jobs_is_told_by_make_too(self):
+        """With stand-ins for what would build."""
+        with tempfile.TemporaryDirectory() as folder:
+            for tool in ("cmake", "ninja", "ctest"):
+                path = os.path.join(folder, tool)
+                with open(path, "w") as file:
+                    file.write(f'#!/bin/sh\necho {tool} "$@"\n')
+                os.chmod(path, 0o755)
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "MAKEFLAGS": ""}
+            for jobs in ("x", "0", "-1", "1;ls", "'", "9" * 10):
+                for target in ("all", "asan"):
+                    done = subprocess.run(["make", target], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
+                    self.assertEqual((done.returncode, done.stdout), (tree.EXIT_USAGE, ""), jobs)
+                    self.assertEqual(done.stderr.splitlines()[0], f"make: JOBS={jobs} is not a whole number from 1 to 999999999")
+            for jobs, taken in (("3", "3"), ("", str(len(os.sched_getaffinity(0))))):
+                done = subprocess.run(["make", "tsan"], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
+                self.assertIn(f"cmake --build --preset tsan --parallel {taken}", done.stdout)
+                self.assertIn(f"ctest --preset tsan -j {taken}\n", done.stdout)
+
 
 def scripts(*folders):
     return [path for folder in folders for path in sorted(tree.matching(tree.path(folder), "**", "*.py"))]
