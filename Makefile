@@ -117,9 +117,10 @@ gpu: ## build, test and measure on the GPUs here, write docs/gpu.md; eight minut
 # $(call quoted,NAME): the value of a variable as one word for the shell, dollars and quotes as they are; nothing if it has none.
 quoted = $(if $(value $(1)),'$(subst ','\'',$(value $(1)))')
 
-# $(call build,PRESET[,TARGET]): configures once, builds quietly.
+# $(call build,PRESET[,TARGET]): configures once, builds quietly, one at a time.
 build = case "$$JOBS" in 0* | *[!0-9]* | ??????????*) \
     echo "make: JOBS=$$JOBS is not a whole number from 1 to 999999999" >&2; exit 2;; esac; for tool in cmake ninja; do \
     command -v $$tool >/dev/null || { echo "$$tool is missing: run ci/install-deps.sh" >&2; exit 2; }; done; \
-    test -f build/$(1)/build.ninja || test -f build/$(1)/Makefile || cmake --preset $(1) >/dev/null && \
-    cmake --build --preset $(1) --parallel "$$JOBS" $(if $(2),--target $(2))
+    mkdir -p build && { test -f build/$(1)/build.ninja || test -f build/$(1)/Makefile || $(call turn,$(1)) cmake --preset $(1) >/dev/null; } && \
+    $(call turn,$(1)) cmake --build --preset $(1) --parallel "$$JOBS" $(if $(2),--target $(2))
+turn = flock --close build/.$(1).lock

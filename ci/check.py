@@ -423,6 +423,8 @@ def run():
             raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(every)}; together: ci, all")
     if not tree.toolchain()["FUZZ_CC"]:
         raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
+    for name in names:
+        tree.alone(name)  # of some of them there is a script that does the same
     begun = time.monotonic()
     tests = suite.Suite()
     with tests.stop, concurrent.futures.ThreadPoolExecutor(max_workers=max(2, tree.jobs())) as pool:

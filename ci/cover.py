@@ -141,6 +141,7 @@ def gate_of_build():
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("cover")
     tree.build("cover")
     measure()
     shutil.rmtree(HTML, ignore_errors=True)

@@ -586,6 +586,7 @@ def measure_shrinking(patches, folders, count, seeds, seconds, state):
 
 def run():
     if sys.argv[1:] == ["check"]:
+        tree.alone("lint")
         print(check())
         return tree.EXIT_CLEAN
     if len(sys.argv) > 1:
@@ -595,6 +596,7 @@ def run():
     patches = all_patches(os.environ.get("BUGS"))
     seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
     shrinks, jobs = mutants.whole_number("SHRINK", 5, least=0), tree.jobs()
+    tree.alone("detection")
     metrics.grounds("detection")  # as they are when it begins
     fuzz_afl.adopt_orphans()
     state = State()

@@ -77,6 +77,7 @@ CMPLOG companion. Edges are compared with those that the seeds, the corpus of ea
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("fuzzing")
     targets = [f"fuzz_{LAW}", "fuzz_canary"]
     tree.build("release", "cproute")
     for preset in ("fuzz", "fuzz-fast", "afl", "afl-cmplog"):

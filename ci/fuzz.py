@@ -154,6 +154,7 @@ def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: FUZZ_SECONDS=, LAW= and JOBS= are read from the environment")
     seconds, laws, jobs = campaign.settings()
+    tree.alone("fuzzing")
     print(f"building the fuzz targets, {tree.commit()}", flush=True)
     targets = [f"fuzz_{law}" for law in laws] + ["fuzz_canary"]
     tree.build("release", "cproute")

@@ -316,6 +316,7 @@ def run():
         gpu_report.write()
         return tree.EXIT_CLEAN
     clock = Clock(tree.number("SECONDS", chosen.seconds) if chosen.seconds is not None else None)
+    tree.alone("gpu")
     look_at_source(chosen.source, chosen.commit)
     build("cproute_gpu_tests")
     say(f"# built in {clock.passed():.0f} s")

@@ -622,6 +622,7 @@ def run():
     if stages == ["fuzzing"] and not fuzz_seconds:
         raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
     equivalents, jobs = Equivalents(), tree.jobs()
+    tree.alone("mutants")
     state = State(stages, fuzz_seconds, equivalents)
     print(f"{len(chosen)} of {len(every)} mutants, {tree.commit()}", flush=True)
     begun = time.monotonic()

@@ -270,6 +270,7 @@ def run():
         if name not in BUILDS:
             raise tree.WrongUse(f"{name} is no build. The builds: {' '.join(BUILDS)}")
     laws = tree.chosen_laws(os.environ.get("LAW"))
+    tree.alone("oss-fuzz")
     tests = suite.Suite()
     with tests.stop:
         for name in names:

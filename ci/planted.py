@@ -157,6 +157,7 @@ def run():
     chosen = bugs(words)
     if not chosen or any(word.startswith("-") for word in words):
         raise tree.WrongUse(f"no bug of planted/ has such a name; they are: {' '.join(bug.name for bug in bugs())}")
+    tree.alone("planted")
     missed = []
     for bug in chosen:
         try:

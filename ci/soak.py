@@ -123,6 +123,7 @@ def run():
     minutes, laws, jobs = settings()
     if not shutil.which("afl-fuzz"):
         raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    tree.alone("fuzzing")
     print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
     build(laws)
     corpora.make_seeds()

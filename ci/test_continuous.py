@@ -86,6 +86,16 @@ class CorporaTest(InFolder):
                 if os.path.basename(path) not in ("tree.py", "test_continuous.py", "mutants.py"):
                     self.assertNotIn("glob.glob(", file.read(), path)
 
+    def test_seeds_are_there_while_they_are_made_anew(self):
+        """Another script may be starting from them."""
+        law, seen = os.path.join(self.folder, "build", "seeds", LAW), os.path.join(self.folder, "seen")
+        command = self.script("cproute", f'ls {law} >> {seen} 2> /dev/null; mkdir -p "$3/{LAW}"; date +%N > "$3/{LAW}/a"; echo made')
+        with mock.patch.object(tree, "COMMAND", command):
+            self.assertEqual([corpora.make_seeds() for _ in range(2)], ["made", "made"])
+        self.assertEqual(self.read(seen), b"a\n")
+        self.assertEqual(corpora.seeds_of(LAW), [law])
+        self.assertEqual(os.listdir(os.path.join(self.folder, "build")), ["seeds"])
+
     def prune(self, script):
         for name in "abc":
             self.write(f"build/fuzz-corpus/{LAW}/{name}", name.encode())

@@ -4,10 +4,13 @@
 
 import ast
 import contextlib
+import fcntl
+import importlib
 import io
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import check
 import suite
@@ -156,6 +160,94 @@ class EndTest(unittest.TestCase):
                 done = subprocess.run(["make", "tsan"], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
                 self.assertIn(f"cmake --build --preset tsan --parallel {taken}", done.stdout)
                 self.assertIn(f"ctest --preset tsan -j {taken}\n", done.stdout)
+
+
+class ApartTest(unittest.TestCase):
+    """Two scripts in one tree."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def started(self, script, **environment):
+        process = subprocess.Popen([sys.executable, "-c", f"import subprocess, sys, tree\ntree.BUILD = {self.folder!r}\n"
+                                    f"def run():\n    {script}\n    return 0\ntree.main(run)"], cwd=tree.path("ci"), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def ended(self, script):
+        process = self.started(script)
+        _, told = process.communicate()
+        return process.returncode, told
+
+    def test_the_second_is_refused_until_the_first_has_ended_however_it_does(self):
+        first = self.started("tree.alone('a'); tree.alone('a'); print(subprocess.Popen(['sleep', '60'], stdout=2).pid, flush=True); input()")
+        child = int(first.stdout.readline())
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        self.assertEqual(self.ended("tree.alone('a')"),
+                         (tree.EXIT_USAGE, f"-c: -c, process {first.pid}, is at work in this tree, and writes to the same folders\n"))
+        self.assertEqual(self.ended("tree.alone('b')"), (tree.EXIT_CLEAN, ""))
+        first.kill()
+        first.wait()
+        self.assertEqual(self.ended("tree.alone('a')"), (tree.EXIT_CLEAN, ""))
+
+    SCRIPTS = (("fuzzing", "fuzz"), ("fuzzing", "fuzz_afl"), ("fuzzing", "soak"), ("fuzzing", "figures"), ("fuzzing", "triage", "INPUT"),
+               ("fuzzing", "corpora", "gather"), ("fuzzing", "corpora", "prune"), ("mutants", "mutants"), ("detection", "detection"),
+               ("lint", "detection", "check"), ("planted", "planted"), ("planted", "why"), ("cover", "cover"), ("oss-fuzz", "oss_fuzz"), ("gpu", "gpu"),
+               ("lint", "check"), ("cover", "check", "cover"), ("oss-fuzz", "check", "oss-fuzz"), ("gpu", "check", "gpu"))
+
+    def test_whoever_writes_to_shared_folders_refuses(self):
+        os.makedirs(os.path.join(self.folder, "order"))
+        an_input = os.path.join(self.folder, "order", "crash-1")
+        open(an_input, "w").close()
+        went_on = mock.Mock(side_effect=AssertionError("it went on"))
+        for held, name, *arguments in self.SCRIPTS:
+            with self.subTest(name, arguments=arguments), contextlib.ExitStack() as stack:
+                for target, attribute, to in ((tree, "BUILD", os.path.join(self.folder, "-".join([name, *arguments]))), (tree, "build", went_on),
+                                              (tree, "toolchain", lambda: {"FUZZ_CC": "clang"}), (suite, "command", went_on), (suite, "Suite", went_on),
+                                              (sys, "argv", [f"{name}.py", *(an_input if one == "INPUT" else one for one in arguments)]),
+                                              (shutil, "which", lambda tool: tool), (sys, "stdout", io.StringIO())):
+                    stack.enter_context(mock.patch.object(target, attribute, to))
+                stack.enter_context(mock.patch.dict(os.environ, {"FILES": "", "JOBS": "", "LAW": "order"}))
+                script = importlib.import_module(name)
+                os.makedirs(os.path.join(tree.BUILD, "running"))
+                file = stack.enter_context(open(os.path.join(tree.BUILD, "running", held), "w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+                with self.assertRaisesRegex(tree.WrongUse, "another script is at work in this tree"):
+                    script.run()
+
+    def test_seeds_that_are_made_anew_are_there_all_the_time(self):
+        for name in ("made/order/a", "made/order/b", "seeds/order/a", "seeds/order/old"):
+            path = os.path.join(self.folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(name)
+        kept, target = os.path.join(self.folder, "seeds/order/a"), os.path.join(self.folder, "seeds")
+
+        def watched(act):
+            def do(*arguments, **more):
+                self.assertTrue(os.path.exists(kept))
+                act(*arguments, **more)
+                self.assertTrue(os.path.exists(kept))
+            return do
+
+        with mock.patch.object(os, "replace", watched(os.replace)), mock.patch.object(os, "remove", watched(os.remove)):
+            tree.take_over(os.path.join(self.folder, "made"), target)
+        self.assertEqual(sorted(os.listdir(os.path.join(target, "order"))), ["a", "b"])
+        self.assertEqual(text_of(kept), "made/order/a")
+
+    def test_a_build_waits_for_another_of_the_same_preset(self):
+        for tool, text in (("cmake", f"echo begun >> {self.folder}/log; sleep 0.4; echo ended >> {self.folder}/log"), ("ninja", "")):
+            path = os.path.join(self.folder, tool)
+            with open(path, "w") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(path, 0o755)
+        both = [self.started("tree.build('release')", PATH=f"{self.folder}:{os.environ['PATH']}") for _ in range(2)]
+        self.assertEqual([process.wait() for process in both], [0, 0])
+        self.assertEqual(text_of(os.path.join(self.folder, "log")).split(), ["begun", "ended"] * 4)
 
 
 def scripts(*folders):

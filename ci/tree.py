@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import fcntl
 import functools
 import glob
 import json
@@ -88,6 +89,41 @@ def write_json(path, value):
         json.dump(value, file, indent=1)
         file.write("\n")
     os.replace(path + ".new", path)
+
+
+HELD = {}
+
+
+def alone(what):
+    """Refuses to go on where another process does this in this tree: it writes to the same folders. Held until this process ends,
+    however it does; children do not inherit it."""
+    path = os.path.join(BUILD, "running", what)
+    if path in HELD:
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    file = open(path, "a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with file:
+            file.seek(0)
+            raise WrongUse(f"{file.read().strip() or 'another script'} is at work in this tree, and writes to the same folders")
+    HELD[path] = file
+    file.truncate(0)
+    file.write(f"{os.path.basename(sys.argv[0])}, process {os.getpid()},\n")
+    file.flush()
+
+
+def take_over(source, target):
+    """The files below one folder become those below another. Who reads there meanwhile misses none that is in both."""
+    taken = {os.path.relpath(name, source) for name in matching(source, "**") if os.path.isfile(name)}
+    for name in taken:
+        os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
+        os.replace(os.path.join(source, name), os.path.join(target, name))
+    for name in matching(target, "**"):
+        if os.path.isfile(name) and os.path.relpath(name, target) not in taken:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(name)
 
 
 def children(process="self"):
@@ -189,10 +225,12 @@ def build_alone(preset, targets):
         steps[0] += ["--target", *targets]
     if not any(os.path.exists(os.path.join(directory, name)) for name in ("build.ninja", "Makefile")):
         steps.insert(0, ["cmake", "--preset", preset])
+    os.makedirs(BUILD, exist_ok=True)
+    turn = ["flock", "--close", os.path.join(BUILD, f".{preset}.lock")]  # ninja does not look whether another one is in a folder
     # AFL++'s compiler reads its mode from the environment on every call.
     mode = {"AFL_QUIET": "1", "AFL_LLVM_CMPLOG": "1"} if preset == "afl-cmplog" else {"AFL_QUIET": "1"}
     for step in steps:
-        done = subprocess.run(step, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([*turn, *step], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", env=environment(**mode))
         if done.returncode:
             raise BuildFailed(f"{first_failure(done.stdout)}\nfailed: {' '.join(step)}")

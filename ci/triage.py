@@ -188,6 +188,7 @@ def run():
     if not pairs:
         print("no input to judge")
         return tree.EXIT_CLEAN
+    tree.alone("fuzzing")
     laws = {law for law, _ in pairs}
     for preset in JUDGES:
         tree.build(preset, *[f"fuzz_{law}" for law in sorted(laws)])

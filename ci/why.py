@@ -214,6 +214,7 @@ def fill_in(words):
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("planted")
     os.makedirs(PICTURES, exist_ok=True)
     draw_layouts()
     draw_exchange()
