@@ -272,6 +272,13 @@ class ScriptsTest(unittest.TestCase):
                 self.assertEqual(done.stdout, ast.get_docstring(ast.parse(text_of(path)), clean=False).strip() + "\n")
                 self.assertTrue(re.search(rf"ci/{os.path.basename(path)}|[A-Z]=", done.stdout), "neither arguments nor environment")
 
+    def test_those_of_bench_tell_it_too(self):
+        """They have no tree.main, because they run where there is nothing else."""
+        for name in ("run.py", "upstream_source.py"):
+            done = subprocess.run([sys.executable, tree.path("bench", name), "--help"], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (tree.EXIT_CLEAN, ""))
+            self.assertIn(f"bench/{name}", done.stdout)
+
     def test_each_that_can_be_run_can_be_typed(self):
         for path in scripts("ci", "bench", "tools"):
             with self.subTest(path):
