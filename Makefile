@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. Each target is one line that a person could type; the work is done by CMake presets and ci/.
 PYTHON ?= python3
-JOBS ?= $(shell nproc)
+ifeq ($(strip $(JOBS)),)
+override JOBS := $(shell nproc)
+endif
 export JOBS FUZZ_SECONDS SOAK_MINUTES LAW MUTANTS SEED FILES STAGES RULES BUGS SEEDS DETECTION_SECONDS SHRINK
 
 .PHONY: all cache-guards check check-all oss-fuzz fuzz fuzz-afl soak triage fuzz-report detection figures metrics mutants planted why replay cover asan \
@@ -65,14 +67,14 @@ cover: ## coverage of the engine: HTML report, summary and gate
 
 asan: ## build and test with AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call build,asan)
-	@ctest --preset asan -j $(JOBS)
+	@ctest --preset asan -j "$$JOBS"
 
 msan: ## replay the byte inputs with MemorySanitizer
 	@$(PYTHON) ci/check.py msan
 
 tsan: ## build and test with ThreadSanitizer
 	@$(call build,tsan)
-	@ctest --preset tsan -j $(JOBS)
+	@ctest --preset tsan -j "$$JOBS"
 
 lint: ## formatting, licences, headers as C and C++, cppcheck, clang-tidy, scripts, warnings of every clang
 	@$(PYTHON) ci/check.py lint warnings tidy
@@ -115,8 +117,10 @@ gpu: ## build, test and measure on the GPUs here, write docs/gpu.md; eight minut
 # $(call quoted,NAME): the value of a variable as one word for the shell, dollars and quotes as they are; nothing if it has none.
 quoted = $(if $(value $(1)),'$(subst ','\'',$(value $(1)))')
 
-# $(call build,PRESET[,TARGET]): configures once, builds quietly.
-build = for tool in cmake ninja; do \
+# $(call build,PRESET[,TARGET]): configures once, builds quietly, one at a time.
+build = case "$$JOBS" in 0* | *[!0-9]* | ??????????*) \
+    echo "make: JOBS=$$JOBS is not a whole number from 1 to 999999999" >&2; exit 2;; esac; for tool in cmake ninja; do \
     command -v $$tool >/dev/null || { echo "$$tool is missing: run ci/install-deps.sh" >&2; exit 2; }; done; \
-    test -f build/$(1)/build.ninja || test -f build/$(1)/Makefile || cmake --preset $(1) >/dev/null && \
-    cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))
+    mkdir -p build && { test -f build/$(1)/build.ninja || test -f build/$(1)/Makefile || $(call turn,$(1)) cmake --preset $(1) >/dev/null; } && \
+    $(call turn,$(1)) cmake --build --preset $(1) --parallel "$$JOBS" $(if $(2),--target $(2))
+turn = flock --close build/.$(1).lock

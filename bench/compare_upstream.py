@@ -62,7 +62,7 @@ def processor_us(action, repetitions):
 
 
 def straight_from_c(pack):
-    done = subprocess.run([os.path.join(BUILD, "time_packs"), *map(str, pack)], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([os.path.join(BUILD, "time_packs"), *map(str, pack)], stdout=subprocess.PIPE, text=True, errors="replace", check=True)
     return {name: ns / 1e3 for name, ns in json.loads(done.stdout).items()}
 
 

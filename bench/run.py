@@ -49,7 +49,7 @@ def count_of(pattern):
     if not os.path.exists(PROGRAM):
         end(2, "build/bench/benchmarks is missing: run make bench")
     listed = subprocess.run([PROGRAM, "--benchmark_list_tests=true", f"--benchmark_filter={pattern}"], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+                            stderr=subprocess.PIPE, text=True, errors="replace")
     if not listed.stdout:
         reason = listed.stderr.strip().splitlines()[0] if listed.stderr.strip() else "no benchmark is left"
         end(2, f"FILTER={pattern}: {reason}. `build/bench/benchmarks --benchmark_list_tests=true` lists the names")
@@ -75,14 +75,14 @@ def run(pattern):
         with open(errors, "w") as file, subprocess.Popen(
                 [PROGRAM, f"--benchmark_filter={pattern}", f"--benchmark_repetitions={REPETITIONS}", f"--benchmark_min_time={SECONDS}",
                  "--benchmark_report_aggregates_only=true", f"--benchmark_out={out}", "--benchmark_out_format=json"],
-                stdout=subprocess.PIPE, stderr=file, text=True) as process:
+                stdout=subprocess.PIPE, stderr=file, text=True, errors="replace") as process:
             try:
                 watch(process.stdout, total)
             except KeyboardInterrupt:
                 process.kill()  # or the interruption is waited for until all is measured
                 raise
         if process.returncode:
-            with open(errors) as file:
+            with open(errors, errors="replace") as file:
                 end(1, f"exit code {process.returncode} of build/bench/benchmarks\n{file.read()}")
         with open(out) as file:
             return json.load(file)

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One rank of bench/compare_torch.py, which starts it: Megatron-LM's conversion as PyTorch runs it, with the route that was built ahead.
 

@@ -74,8 +74,9 @@ def checkout(source, commit=None):
 
 def main(arguments):
     if len(arguments) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
+        asked = arguments in (["-h"], ["--help"])
+        print(__doc__, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     try:
         extract(*arguments)
     except Missing as what:

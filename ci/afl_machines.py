@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """AFL++ on several machines: one main instance and any number of secondaries that share a folder, in AFL++'s own way.
 
@@ -148,9 +149,9 @@ def run():
     failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
               for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]
     if broken:
-        print(f"{broken} instances ended by themselves: see {out}/*.log")
+        print(f"{broken} instances ended by themselves: see {tree.shown(out)}/*.log")
     if failed:
-        print(f"{len(failed)} inputs failed: ci/triage.py {out}")
+        print(f"{len(failed)} inputs failed: ci/triage.py {tree.shown(out)}")
     return tree.EXIT_FINDINGS if broken or failed else tree.EXIT_CLEAN
 
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The test suite, from a clean clone, in two minutes on two processors: what `make check` runs.
 
@@ -8,6 +9,8 @@
     two minutes: release fuzz msan tsan lint
     ci:          cover afl gpu too
     others:      warnings tidy gcc-12 clang-14 clang-16 clang-19 debug asan tsan-all m32 oss-fuzz
+
+    JOBS=n       processes at once; all processors if not given
 
 Prints one line a test, then `N passed, N failed, N skipped`. Exit code 0: all passed, 1: some failed, 2: wrong use, 130: interrupted
 before any failed. Only what needs a tool beyond the compilers is ever skipped, and the line says which tool.
@@ -420,6 +423,8 @@ def run():
             raise tree.WrongUse(f"{name} is no lane. The lanes: {' '.join(every)}; together: ci, all")
     if not tree.toolchain()["FUZZ_CC"]:
         raise tree.WrongUse("clang is missing: run ci/install-deps.sh")
+    for name in names:
+        tree.alone(name)  # of some of them there is a script that does the same
     begun = time.monotonic()
     tests = suite.Suite()
     with tests.stop, concurrent.futures.ThreadPoolExecutor(max_workers=max(2, tree.jobs())) as pool:

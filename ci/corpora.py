@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The byte inputs of every law: where they lie, how they pass from one fuzzer to the other, how they are kept small.
 
@@ -20,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import tree
 
@@ -55,12 +57,13 @@ def inputs_of(law):
 
 def make_seeds():
     """Byte inputs for every law from the text cases, by the encoder that inverts the decoder."""
-    folder = os.path.join(tree.BUILD, "seeds")
-    shutil.rmtree(folder, ignore_errors=True)
-    done = subprocess.run([tree.COMMAND, "seeds", "--out", folder, tree.CORPUS_CASES], cwd=tree.ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
+    os.makedirs(tree.BUILD, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="seeds.", dir=tree.BUILD) as made:
+        done = subprocess.run([tree.COMMAND, "seeds", "--out", made, tree.CORPUS_CASES], cwd=tree.ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if done.returncode:
+            raise tree.BuildFailed(f"byte seeds: {done.stdout.strip()}")
+        tree.take_over(made, os.path.join(tree.BUILD, "seeds"))  # fuzzers may be starting from those that are there
     return done.stdout.strip()
 
 
@@ -159,12 +162,14 @@ def gather_laws(laws, outs):
     for out in outs:
         if not os.path.isdir(out):
             raise tree.WrongUse(f"{out} is no folder")
+    tree.alone("fuzzing")
     for law, new in side_by_side(lambda law: gather(law, outs or [AFL_OUT]), laws):
         print(f"{law:<24}{new:>8,} new of AFL++'s {sum(len(queued(law, out)) for out in outs or [AFL_OUT]):,}")
 
 
 def prune_laws(laws):
     import fuzz
+    tree.alone("fuzzing")
     engine = fuzz.LibFuzzer("fuzz-fast")
     tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
     for law, (before, after) in side_by_side(engine.prune, laws):

@@ -1,8 +1,12 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Coverage of engine/ by the tests and the corpus: an HTML report, a summary and the gate. What `make cover` runs.
 
+    ci/cover.py    no arguments; JOBS=n processes at once, all processors if not given
+
 The gate: every line, and 98 % of all branches. Lines that no test can reach are listed with the reason in
 ci/coverage-exceptions.txt. A crash leaves no profile, so nothing that crashes is measured.
+Exit code 0: measured, 1: a build or a test failed, 2: wrong use.
 """
 
 import os
@@ -137,6 +141,7 @@ def gate_of_build():
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("cover")
     tree.build("cover")
     measure()
     shutil.rmtree(HTML, ignore_errors=True)

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How soon the planted faults of the engine are found: what `make detection` runs.
 
@@ -68,7 +69,8 @@ KEY_PARTS, TOOLS = 5, ("ours", "libFuzzer", "AFL++")
 AFL_MILLISECONDS = 500
 LEAST_PATCHES = 20
 NEVER = math.inf
-PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path('planted', 'planted.h')}")
+HEADER = "planted/planted.h"
+PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path(HEADER)}")
 GRACE_SECONDS = 15
 POLL_SECONDS = 0.02
 MINIMIZE_SECONDS = 10
@@ -96,7 +98,7 @@ class Patch(planted.Bug):
         """To copies of the files that it changes, in a folder where they lie as in the tree."""
         # Without a repository around, git takes paths from where it stands.
         done = subprocess.run(["git", "apply", "-p1", "-C1", self.path], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, env={**os.environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))})
+                              text=True, errors="replace", env={**os.environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))})
         if done.returncode:
             raise suite.Failed(f"{self.name} does not apply any more:\n{done.stdout.strip()}")
 
@@ -142,7 +144,7 @@ def check_patch(patch, folder):
     patch.check_header()
     copy_of(patch, folder)
     for source in changed_sources(patch):
-        suite.command(["gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-include{tree.path('planted', 'planted.h')}",
+        suite.command(["gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-include{tree.path(HEADER)}",
                        "-I", tree.path("engine", "include"), os.path.join(folder, source)])
 
 
@@ -193,8 +195,9 @@ class Programs:
         return folder
 
 
-def fingerprint(patch=None):
-    return mutants.fingerprint() + (hashlib.sha1(patch.text.encode()).hexdigest()[:16] if patch else "")
+def fingerprint(patch):
+    """Of what a fault is found in, and by."""
+    return f"{mutants.fingerprint((*mutants.LAWS, HEADER))} {mutants.built_with()} {hashlib.sha1(patch.text.encode()).hexdigest()[:16]}"
 
 
 # ---------------------------------------------------------------------------- runs
@@ -363,7 +366,7 @@ def fingerprint_of_patch(patch):
 
 def size_of(programs, law, path):
     """Bytes that are drawn from: what a case is made of, whatever else the file holds."""
-    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True, errors="replace")
     return int(done.stdout.split()[0]) if done.returncode == 0 and done.stdout else None
 
 
@@ -599,6 +602,7 @@ def measure_shrinking(patches, folders, count, seeds, seconds, state):
 
 def run():
     if sys.argv[1:] == ["check"]:
+        tree.alone("lint")
         print(check())
         return tree.EXIT_CLEAN
     if len(sys.argv) > 1:
@@ -608,6 +612,7 @@ def run():
     seeds, seconds = mutants.whole_number("SEEDS", 10), mutants.whole_number("DETECTION_SECONDS", 30)
     shrinks, jobs = mutants.whole_number("SHRINK", 5, least=0), tree.jobs()
     measurement = metrics.Measurement("detection", SEEDS=seeds, DETECTION_SECONDS=seconds, SHRINK=shrinks)
+    tree.alone("detection")
     fuzz_afl.adopt_orphans()
     state = State()
     begun = time.monotonic()

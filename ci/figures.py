@@ -1,5 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes."""
+"""Measures what fuzzing reaches on this machine and writes docs/fuzzing.md. What `make figures` runs; three minutes.
+
+    ci/figures.py    no arguments; JOBS=n processes at once, all processors if not given
+"""
 
 import datetime
 import os
@@ -73,6 +77,7 @@ CMPLOG companion. Edges are compared with those that the seeds, the corpus of ea
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("fuzzing")
     targets = [f"fuzz_{LAW}", "fuzz_canary"]
     tree.build("release", "cproute")
     for preset in ("fuzz", "fuzz-fast", "afl", "afl-cmplog"):

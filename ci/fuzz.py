@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes the laws with libFuzzer under ASan and UBSan: what `make fuzz` runs.
 
@@ -115,7 +116,7 @@ class LibFuzzer:
         it finds into the first; 0 seconds: it only runs those. Processor time, because that is what one core does, also while the
         machine does other things."""
         limit = f"-max_total_time={seconds}" if seconds else "-runs=0"
-        with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        env=fuzz_environment())
@@ -153,6 +154,7 @@ def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: FUZZ_SECONDS=, LAW= and JOBS= are read from the environment")
     seconds, laws, jobs = campaign.settings()
+    tree.alone("fuzzing")
     print(f"building the fuzz targets, {tree.commit()}", flush=True)
     targets = [f"fuzz_{law}" for law in laws] + ["fuzz_canary"]
     tree.build("release", "cproute")

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes the laws with AFL++: persistent mode, inputs in shared memory, comparisons logged. What `make fuzz-afl` runs.
 
@@ -224,6 +225,7 @@ def run():
     if not shutil.which("afl-fuzz"):
         raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
     seconds, laws, jobs = campaign.settings()
+    tree.alone("fuzzing")
     print(f"building the fuzz targets, {tree.commit()}", flush=True)
     targets = [f"fuzz_{law}" for law in laws] + ["fuzz_canary"]
     tree.build("release", "cproute")

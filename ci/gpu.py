@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Builds the GPU part, tests it on the GPUs that are here, measures, and writes docs/gpu.md: what `make gpu` runs.
 
@@ -6,6 +7,7 @@
     ci/gpu.py --source DIR [--commit COMMIT] [...]       Megatron-LM's conversion in PyTorch beside ours, too: bench/compare_torch.py
     ci/gpu.py --seconds N [...]                          ends in so many: what then has no time left is not run, and that is said
     ci/gpu.py --docs                                     only writes docs/gpu.md from docs/gpu/
+    JOBS=n                                               processes at once while it builds; all processors if not given
 
 Needs CUDA, NCCL, CMake and python3, nothing else, and torch where --source is given. Any number of GPUs will do: with one, real NCCL
 ranks share it, and what two would be needed for is not measured; with none, everything is built and every test is skipped. Ends in a
@@ -300,7 +302,7 @@ def verdict(runs, sanitized, torch=None):
 
 def arguments():
     parser = argparse.ArgumentParser(add_help=False)
-    for name in ("--quick", "--no-sanitizers", "--no-docs", "--docs", "--help", "-h"):
+    for name in ("--quick", "--no-sanitizers", "--no-docs", "--docs"):
         parser.add_argument(name, action="store_true")
     for name in ("--only", "--source", "--commit", "--seconds"):
         parser.add_argument(name)
@@ -310,13 +312,11 @@ def arguments():
 
 def run():
     chosen = arguments()
-    if chosen.help or chosen.h:
-        print(__doc__)
-        return tree.EXIT_CLEAN
     if chosen.docs:
         gpu_report.write()
         return tree.EXIT_CLEAN
     clock = Clock(tree.number("SECONDS", chosen.seconds) if chosen.seconds is not None else None)
+    tree.alone("gpu")
     look_at_source(chosen.source, chosen.commit)
     build("cproute_gpu_tests")
     say(f"# built in {clock.passed():.0f} s")
@@ -356,4 +356,4 @@ def run():
 
 
 if __name__ == "__main__":
-    tree.leave(tree.exit_code_of(run))
+    tree.main(run, fixed_addresses=False)

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Counts the instructions that a fixed set of builds takes in the library, and holds them to a record.
 

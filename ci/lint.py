@@ -25,11 +25,11 @@ SCRIPT = re.compile(r"(\.(py|sh|cmake)|(^|/)(CMakeLists\.txt|Makefile|run))$")
 def files_of_tree():
     """Files that git has or would take."""
     suite.need(shutil.which("git"), "git")
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True)
+    listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=tree.ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True, errors="surrogateescape")
     if listed.returncode:
         raise suite.Skipped("not a git clone")
-    return [name for name in listed.stdout.splitlines() if os.path.exists(tree.path(name))]
+    return [name for name in listed.stdout.split("\0") if os.path.isfile(tree.path(name))]
 
 
 def sources():
@@ -54,7 +54,7 @@ def licensed():
 
 def public_headers():
     folder = tree.path("engine", "include", "cproute")
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".h") and "cuda" not in name]
+    return [os.path.join(folder, name) for name in tree.sources(folder) if name.endswith(".h") and "cuda" not in name]
 
 
 def header_as(compiler, language, standard):
@@ -112,7 +112,7 @@ def tidy():
     def read(source):
         directory, words = commands[source]
         done = subprocess.run([clang_tidy, "--quiet", source, "--", *words], cwd=directory, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True)
+                              stderr=subprocess.DEVNULL, text=True, errors="replace")
         return done.stdout if done.returncode else ""
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:

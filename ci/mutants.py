@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Mutation testing of the engine: what `make mutants` runs. Changed are the C sources and private headers of the library, engine/*.c and
 engine/*.h, and not those of its GPU part, engine/cuda/.
@@ -75,7 +76,7 @@ DROPPED = "not C", "same code", TWIN
 
 
 def tests_of_engine():
-    names = (os.path.splitext(name)[0] for name in os.listdir(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
+    names = (os.path.splitext(name)[0] for name in tree.sources(tree.path("props")) if name.startswith("test_") and name.endswith(".c"))
     chosen = [name for name in names if name not in (*NO_TEST_OF_ENGINE, EXHAUSTIVE)]
     return sorted(chosen)
 
@@ -83,23 +84,32 @@ def tests_of_engine():
 LAWS, CORPUS = ("engine", "props", "proof"), "corpus"
 
 
+def sources_of(tops):
+    """Paths of the sources in these folders, or that these are."""
+    for top in map(tree.path, tops):
+        if os.path.isfile(top):
+            yield top
+        for folder, folders, _ in os.walk(top):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from (os.path.join(folder, name) for name in tree.sources(folder))
+
+
 @functools.lru_cache(maxsize=None)
 def fingerprint(tops=LAWS, tests=False):
-    """Of what lies in these folders, without the tests in them if they do not count."""
+    """Of what lies there, without the tests if they do not count."""
     digest = hashlib.sha1()
-    for top in tops:
-        for folder, folders, names in os.walk(tree.path(top)):
-            folders.sort()
-            for name in sorted(name for name in names if tests or not name.startswith("test_")):
-                with open(os.path.join(folder, name), "rb") as file:
-                    digest.update(name.encode() + b"\0" + file.read() + b"\0")
+    for path in sources_of(tops):
+        name = os.path.basename(path)
+        if tests or not name.startswith("test_"):
+            with open(path, "rb") as file:
+                digest.update(os.fsencode(name) + b"\0" + file.read() + b"\0")
     return digest.hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=None)
 def compilers():
     """A line of each: of the system's, and of the one that the sanitizers come with."""
-    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+    told = [subprocess.run([compiler, "--version"], stdout=subprocess.PIPE, text=True, errors="replace", check=True).stdout.splitlines()[0]
             for compiler in ("gcc", tree.toolchain().get("FUZZ_CC")) if compiler and shutil.which(compiler)]
     return "\n".join(told)
 
@@ -170,11 +180,9 @@ def is_verdict(entry):
 def last_written():
     """{path: when} of what verdicts stand on."""
     written = {}
-    for top in (*LAWS, CORPUS):
-        for folder, _, names in os.walk(tree.path(top)):
-            for path in (os.path.join(folder, name) for name in names):
-                with contextlib.suppress(OSError):
-                    written[path] = os.lstat(path).st_mtime_ns
+    for path in sources_of((*LAWS, CORPUS)):
+        with contextlib.suppress(FileNotFoundError):
+            written[path] = os.stat(path).st_mtime_ns
     return written
 
 
@@ -649,6 +657,7 @@ def run():
     if stages == ["fuzzing"] and not fuzz_seconds:
         raise tree.WrongUse("STAGES=fuzzing FUZZ_SECONDS=0 leaves nothing to do")
     equivalents, jobs = Equivalents(), tree.jobs()
+    tree.alone("mutants")
     written = last_written()
     measurement = metrics.Measurement("mutants-sample" if count else "mutants", MUTANTS=count, FUZZ_SECONDS=fuzz_seconds)
     every = all_mutants(chosen_files(os.environ.get("FILES")), rules)

@@ -1,9 +1,11 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs .clusterfuzzlite/build.sh without a container, under the contract of OSS-Fuzz, and checks $OUT as OSS-Fuzz's own
 bad_build_check and test_all do. What `make oss-fuzz` runs.
 
     ci/oss_fuzz.py [BUILD...]    address undefined memory coverage afl; all of them if none is named
     LAW=a,b                      checks only these targets; all are built
+    JOBS=n                       processes at once; all processors if not given
 
 The tree is copied, and what was built is moved before it is checked, so nothing may depend on where it was built. What differs from
 the images: compilers and runtimes are this machine's, and C++ is linked with its own library. Exit code 0: all passed, 1: some failed,
@@ -268,6 +270,7 @@ def run():
         if name not in BUILDS:
             raise tree.WrongUse(f"{name} is no build. The builds: {' '.join(BUILDS)}")
     laws = tree.chosen_laws(os.environ.get("LAW"))
+    tree.alone("oss-fuzz")
     tests = suite.Suite()
     with tests.stop:
         for name in names:

@@ -1,7 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Plants each bug of planted/ into a copy of the tree and lets the laws look for it. What `make planted` runs; ten minutes.
 
     ci/planted.py [NAME...]    all of planted/, or those whose names contain one of the words
+    JOBS=n                     processes at once; all processors if not given
 
 A bug is a unified diff against the sources, with two lines before it: `# source:` where it comes from, `# fault:` what it does.
 For each it prints which laws see it, the smallest case that shows it, and how many cases of the corpus do. Exit code 0: laws and
@@ -155,6 +157,7 @@ def run():
     chosen = bugs(words)
     if not chosen or any(word.startswith("-") for word in words):
         raise tree.WrongUse(f"no bug of planted/ has such a name; they are: {' '.join(bug.name for bug in bugs())}")
+    tree.alone("planted")
     missed = []
     for bug in chosen:
         try:

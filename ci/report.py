@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Draws what fuzzing did, as one static page: cases a second, edges, inputs kept and findings over time, and a table of the laws.
 

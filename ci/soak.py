@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes all laws for a long time with both fuzzers, which pass on to each other what they find. What `make soak` runs.
 
@@ -121,6 +122,7 @@ def run():
     minutes, laws, jobs = settings()
     measurement = metrics.Measurement("soak", SOAK_MINUTES=minutes)
     tree.require("afl-fuzz")
+    tree.alone("fuzzing")
     print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
     build(laws)
     corpora.make_seeds()

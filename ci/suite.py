@@ -85,7 +85,7 @@ class Suite:
             if self.stop.asked:
                 return
             self.counts[outcome] += 1
-            told = "\n".join([f"{outcome:<8}{seconds:6.1f} s  {name}", *("    " + line for line in details.splitlines())])
+            told = "\n".join([f"{outcome:<8}{seconds:6.1f} s  {name}", *("    " + tree.shown(line) for line in details.splitlines())])
             print(told, flush=True)
             if outcome == "failed":
                 self.failures.append(told)

@@ -55,7 +55,8 @@ class Build:
 
     @functools.lru_cache(maxsize=None)
     def commands(self, target):
-        listed = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], stdout=subprocess.PIPE, text=True, check=True)
+        listed = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], stdout=subprocess.PIPE, text=True, errors="replace",
+                                check=True)
         return [line for line in listed.stdout.splitlines() if " -o " in line]
 
     @functools.lru_cache(maxsize=None)
@@ -98,7 +99,7 @@ class Build:
 
 def files():
     """Names of the library's sources and private headers, without those of its GPU part."""
-    return sorted(name for name in os.listdir(ENGINE) if re.search(r"\.[ch]$", name))
+    return [name for name in tree.sources(ENGINE) if name.endswith((".c", ".h"))]
 
 
 @functools.lru_cache(maxsize=None)
@@ -119,7 +120,8 @@ def overlay(folder):
     engine = os.path.join(folder, "engine")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(engine)
-    for name in os.listdir(ENGINE):
+    folders = [name for name in os.listdir(ENGINE) if os.path.isdir(os.path.join(ENGINE, name))]
+    for name in [*tree.sources(ENGINE), *folders]:
         os.symlink(os.path.join(ENGINE, name), os.path.join(engine, name))
     return engine
 

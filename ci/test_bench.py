@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench/run.py: what it refuses, and what an end before the end leaves behind, with a stand-in for the benchmarks."""
 

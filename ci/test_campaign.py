@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The fuzzing scripts themselves, with a shell script in the place of a fuzzer: no finding may be lost or made up."""
 

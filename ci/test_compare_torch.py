@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench/compare_torch.py: how it starts ranks, joins both sides and tells what is missing, with stand-ins for ranks and for the GPU tests; and,
 where there is torch, bench/torch_rank.py over gloo on packages made here, one of which is wrong."""

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The scripts around the fuzzers, on made-up corpora and findings: what passes between fuzzers, what is kept, what is told."""
 
@@ -84,6 +85,16 @@ class CorporaTest(InFolder):
             with open(path) as file:
                 if os.path.basename(path) not in ("tree.py", "test_continuous.py", "mutants.py"):
                     self.assertNotIn("glob.glob(", file.read(), path)
+
+    def test_seeds_are_there_while_they_are_made_anew(self):
+        """Another script may be starting from them."""
+        law, seen = os.path.join(self.folder, "build", "seeds", LAW), os.path.join(self.folder, "seen")
+        command = self.script("cproute", f'ls {law} >> {seen} 2> /dev/null; mkdir -p "$3/{LAW}"; date +%N > "$3/{LAW}/a"; echo made')
+        with mock.patch.object(tree, "COMMAND", command):
+            self.assertEqual([corpora.make_seeds() for _ in range(2)], ["made", "made"])
+        self.assertEqual(self.read(seen), b"a\n")
+        self.assertEqual(corpora.seeds_of(LAW), [law])
+        self.assertEqual(os.listdir(os.path.join(self.folder, "build")), ["seeds"])
 
     def prune(self, script):
         for name in "abc":
@@ -199,6 +210,23 @@ class TriageTest(InFolder):
                              sorted(os.path.join(self.folder, path) + ":" for path in (
                                  f"findings/gravity/{name}", f"findings/{LAW}/crash-link", f"findings/{LAW}/crash-fifo",
                                  *(() if places else ("left/crash-fifo",)))))
+
+    def test_names_may_be_any_bytes(self):
+        """Those of inputs come from other machines too."""
+        self.write(f"findings/{LAW}/0123456789abcdef", b"a")
+        os.symlink(b"nowhere", os.fsencode(os.path.join(self.folder, f"findings/{LAW}/id:")) + b"\xff\x1b[2J")
+        os.makedirs(os.path.join(self.folder, "findings", "gravity"))
+        with open(os.fsencode(os.path.join(self.folder, "findings/gravity/id:")) + b"\n", "wb"):
+            pass
+        code, told = self.triaged()
+        self.assertEqual(code, tree.EXIT_CLEAN)
+        self.assertIn(f"{LAW}/id:\\udcff\\x1b[2J: no regular file", told)
+        self.assertIn("gravity/id:\\n: no folder", told)
+
+    def test_seeds_of_a_case_file_with_any_name(self):
+        with mock.patch.object(tree, "COMMAND", self.script("cproute", "printf '%b' 'zz\\0377.jsonl:1: no case'; exit 2")), \
+                self.assertRaisesRegex(tree.BuildFailed, "jsonl:1: no case"):
+            corpora.make_seeds()
 
     def test_findings_of_no_law_alone_are_none(self):
         self.write("findings/gravity/0123456789abcdef", b"x")

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What ci/gpu.py plans for any number of GPUs, how it takes results, and what becomes of them on the page."""
 
@@ -326,7 +327,7 @@ class Budget(unittest.TestCase):
             arguments = ["gpu.py", *(["--seconds", str(seconds)] if seconds else []), *(["--source", "somewhere"] if torch else [])]
             with mock.patch.multiple(gpu, build=mock.Mock(), look_at_source=mock.Mock(), gpu_count=lambda: (2, "one-host"), RESULTS=folder,
                                      run_tests=run_tests, beside_pytorch=beside, sanitize=lambda tool, tests, seconds: ("passed" if seconds else "not run", "")), \
-                    mock.patch.multiple(gpu_report, FOLDER=os.path.join(folder, "gpu"), PAGE=page), \
+                    mock.patch.object(tree, "BUILD", folder), mock.patch.multiple(gpu_report, FOLDER=os.path.join(folder, "gpu"), PAGE=page), \
                     mock.patch.object(gpu.time, "monotonic", lambda: now[0]), mock.patch.object(sys, "argv", arguments):
                 code = gpu.run()
             text = ""

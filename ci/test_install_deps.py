@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What ci/install-deps.sh says where it may not install, on a made-up machine that has nothing."""
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What ci/instructions.py makes of callgrind's dumps and of counts that are not as recorded."""
 
@@ -7,6 +8,7 @@ import unittest
 
 import instructions
 import suite
+import tree
 
 DUMP = """\
 events: Ir
@@ -66,7 +68,7 @@ class InstructionsTest(unittest.TestCase):
             instructions.judge("gcc 15", {"new": (5, 1)}, RECORDS)
 
     def test_what_cannot_be_counted_is_told(self):
-        for program, told in (("nothing", "nothing is missing: make instructions"), (__file__, "test_instructions.py is no program"),
+        for program, told in (("nothing", "nothing is missing: make instructions"), (tree.path("LICENSE"), "LICENSE is no program"),
                               (os.path.dirname(__file__), "is no program")):
             with self.assertRaisesRegex(instructions.NoProgram, told):
                 instructions.count(program)

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what mutants and planted faults are measured with."""
 
@@ -22,6 +23,7 @@ import metrics
 import swap
 import tree
 
+HERE = tree.ROOT
 FUNCTION = """
 /* a < b is no code */
 static int64_t sum(const int64_t *rows, int64_t count) {
@@ -218,6 +220,50 @@ class Lists(unittest.TestCase):
             with mock.patch.object(mutants, "compilers", lambda: "another one"):
                 self.assertNotEqual(mutants.grounds(verdict, "props"), before)
             mutants.built_with.cache_clear()
+
+
+class Sources(unittest.TestCase):
+    """An editor that is open must not end a night's measurement, nor change what verdicts stand on."""
+
+    LEFT_BY_EDITORS = ("#a.c#", "a.c~", ".a.c.swp", "a.c.orig", "a.c.rej", "a.c.bak", "#atomic#", "atomic~", ".hidden/b.c")
+
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(mock.patch.object(tree, "ROOT", self.folder))
+        stack.enter_context(mock.patch.object(swap, "ENGINE", tree.path("engine")))
+        for name in ("a.c", "b.h", "inner/c.h", "atomic"):
+            self.write(name)
+
+    def write(self, name, content=""):
+        path = tree.path("engine", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(content)
+
+    def test_what_editors_leave_is_none(self):
+        before = mutants.fingerprint.__wrapped__(("engine",))
+        for name in self.LEFT_BY_EDITORS:
+            self.write(name)
+        for name in (".#a.c", ".#atomic", ".#c.h"):
+            os.symlink("somebody@somewhere.1", tree.path("engine", name))
+        self.assertEqual(mutants.fingerprint.__wrapped__(("engine",)), before)
+        self.assertEqual(swap.files(), ["a.c", "b.h"])
+        self.assertEqual(sorted(os.listdir(swap.overlay(os.path.join(self.folder, "worker")))), [".hidden", "a.c", "atomic", "b.h", "inner"])
+
+    def test_what_else_comes_or_goes_changes_the_fingerprint(self):
+        prints = {mutants.fingerprint.__wrapped__(("engine",))}
+        for change in (lambda: self.write("a.c", "int"), lambda: self.write("inner/c.h", "int"), lambda: self.write("new"),
+                       lambda: self.write("zz\udcff.c"), lambda: os.remove(tree.path("engine", "b.h"))):
+            change()
+            prints.add(mutants.fingerprint.__wrapped__(("engine",)))
+        self.assertEqual(len(prints), 6)
+
+    def test_every_file_of_the_folders_that_measurements_stand_on_is_one(self):
+        listed = subprocess.run(["git", "ls-files", "-z", "--", *mutants.LAWS, mutants.CORPUS, "planted", "fuzz", "ci/mutants"], cwd=HERE,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="surrogateescape").stdout
+        self.assertEqual([name for name in listed.split("\0") if name and not tree.SOURCE.fullmatch(os.path.basename(name))], [])
 
 
 class Refusals(unittest.TestCase):

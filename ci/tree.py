@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import fcntl
 import functools
 import glob
 import json
@@ -36,6 +37,15 @@ def relative(name):
 def matching(folder, *pattern):
     """Paths below a folder, whatever its own name consists of; ** is any number of folders."""
     return glob.glob(os.path.join(glob.escape(folder), *pattern), recursive=True)
+
+
+# By their endings, and C++ headers, which have none.
+SOURCE = re.compile(r"[^.][^.]*(?<![~#])|[^.].*\.(c|cmake|cpp|cu|def|h|in|jsonl|md|options|patch|txt)", re.DOTALL)
+
+
+def sources(folder):
+    """Names of the files in a folder that are ours, and not an editor's locks and copies of them."""
+    return sorted(name for name in os.listdir(folder) if SOURCE.fullmatch(name) and os.path.isfile(os.path.join(folder, name)))
 
 
 class WrongUse(Exception):
@@ -81,6 +91,41 @@ def write_json(path, value):
     os.replace(path + ".new", path)
 
 
+HELD = {}
+
+
+def alone(what):
+    """Refuses to go on where another process does this in this tree: it writes to the same folders. Held until this process ends,
+    however it does; children do not inherit it."""
+    path = os.path.join(BUILD, "running", what)
+    if path in HELD:
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    file = open(path, "a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with file:
+            file.seek(0)
+            raise WrongUse(f"{file.read().strip() or 'another script'} is at work in this tree, and writes to the same folders")
+    HELD[path] = file
+    file.truncate(0)
+    file.write(f"{os.path.basename(sys.argv[0])}, process {os.getpid()},\n")
+    file.flush()
+
+
+def take_over(source, target):
+    """The files below one folder become those below another. Who reads there meanwhile misses none that is in both."""
+    taken = {os.path.relpath(name, source) for name in matching(source, "**") if os.path.isfile(name)}
+    for name in taken:
+        os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
+        os.replace(os.path.join(source, name), os.path.join(target, name))
+    for name in matching(target, "**"):
+        if os.path.isfile(name) and os.path.relpath(name, target) not in taken:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(name)
+
+
 def children(process="self"):
     """Processes that this one, or another, has started and not yet seen end."""
     for path in glob.glob(f"/proc/{process}/task/*/children"):
@@ -100,7 +145,8 @@ def kill_below(process="self"):
 @functools.lru_cache(maxsize=None)
 def toolchain():
     """The variables of ci/toolchain.sh."""
-    text = subprocess.run(["bash", path("ci", "toolchain.sh")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run(["bash", path("ci", "toolchain.sh")], stdout=subprocess.PIPE, text=True, errors="replace",
+                          check=True).stdout
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
@@ -185,10 +231,12 @@ def build_alone(preset, targets):
         steps[0] += ["--target", *targets]
     if not any(os.path.exists(os.path.join(directory, name)) for name in ("build.ninja", "Makefile")):
         steps.insert(0, ["cmake", "--preset", preset])
+    os.makedirs(BUILD, exist_ok=True)
+    turn = ["flock", "--close", os.path.join(BUILD, f".{preset}.lock")]  # ninja does not look whether another one is in a folder
     # AFL++'s compiler reads its mode from the environment on every call.
     mode = {"AFL_QUIET": "1", "AFL_LLVM_CMPLOG": "1"} if preset == "afl-cmplog" else {"AFL_QUIET": "1"}
     for step in steps:
-        done = subprocess.run(step, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([*turn, *step], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", env=environment(**mode))
         if done.returncode:
             raise BuildFailed(f"{first_failure(done.stdout)}\nfailed: {' '.join(step)}")
@@ -206,7 +254,7 @@ def commit():
     if not shutil.which("git"):
         return "unknown"
     done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True)
+                          stderr=subprocess.DEVNULL, text=True, errors="replace")
     return done.stdout.strip() or "unknown"
 
 
@@ -234,6 +282,11 @@ def needs_fixed_addresses():
         return False
 
 
+def shown(text):
+    """What came from outside, such as the name of a file, in one line in which nothing speaks to the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def told(error):
     """What the system refuses, in one line."""
     parts = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -247,13 +300,13 @@ def exit_code_of(run):
         sys.stdout.flush()
         return code
     except WrongUse as wrong:
-        print(f"{os.path.basename(sys.argv[0])}: {wrong}", file=sys.stderr)
+        print(f"{os.path.basename(sys.argv[0])}: {shown(str(wrong))}", file=sys.stderr)
         return EXIT_USAGE
     except Failed as failed:
-        print(failed, file=sys.stderr)
+        print(*map(shown, str(failed).splitlines()), sep="\n", file=sys.stderr)
         return EXIT_FINDINGS
     except OSError as error:
-        print(f"{os.path.basename(sys.argv[0])}: {told(error)}", file=sys.stderr)
+        print(f"{os.path.basename(sys.argv[0])}: {shown(told(error))}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -269,15 +322,31 @@ def leave(code):
     sys.exit(code)
 
 
-def main(run):
-    """Runs a script's main function to the end of the script."""
+def manual():
+    """Of the script that runs, which is its docstring."""
+    print((sys.modules["__main__"].__doc__ or "").strip())
+    return EXIT_CLEAN
+
+
+def main(run, fixed_addresses=True):
+    """Runs a script's main function to the end of the script, unless it is only asked what it does. `fixed_addresses`: its programs
+    may have sanitizers."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
+    if not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+        leave(exit_code_of(manual))
+
+    def checked():
+        jobs()  # what comes of a wrong JOBS= later are failed tests, and half of the work
+        return run()
+
     refused = False
-    if needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES"):
+    if fixed_addresses and needs_fixed_addresses() and not os.environ.get("CPROUTE_FIXED_ADDRESSES"):
         if shutil.which("setarch") and subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             os.environ["CPROUTE_FIXED_ADDRESSES"] = "1"
             os.execvp("setarch", ["setarch", "-R", sys.executable, *sys.argv])
         refused = True
-    code = exit_code_of(run)
+    code = exit_code_of(checked)
     if refused and code == EXIT_FINDINGS:
         print("setarch -R is refused here, as it is in containers with Docker's own seccomp profile: programs with sanitizers may have died"
               " of that", file=sys.stderr)

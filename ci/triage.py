@@ -1,7 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What to do with inputs that failed: judge them again, put equal ones together, shrink, write the text case.
 
     ci/triage.py [PATH...]    files or folders; without any, findings/ and what an earlier run that was killed left behind
+    JOBS=n                    processes at once while it builds; all processors if not given
 
 The law of an input is the name of a folder that it lies in; what is of no law, or no regular file, is skipped and told. Inputs with
 the same law and the same reason are one finding. Exit code 0: none fails now, 1: some do, 2: wrong use, such as a PATH of no law.
@@ -110,7 +112,7 @@ def failing_inputs_below(path):
                   if re.match(r"(crash|leak|timeout|oom)-|id:|[0-9a-f]{16,40}$", name)]
     regular = [path for path in found if os.path.isfile(path)]
     for path in sorted(set(found) - set(regular)):
-        print(f"skipped: {path}: no regular file, or not there", flush=True)
+        print(f"skipped: {tree.shown(path)}: no regular file, or not there", flush=True)
     return sorted(regular)
 
 
@@ -125,7 +127,7 @@ def with_laws(paths):
     pairs = [(law_of(path, laws), path) for path in paths]
     for law, path in pairs:
         if not law:
-            print(f"skipped: {path}: no folder of it is named after a law", flush=True)
+            print(f"skipped: {tree.shown(path)}: no folder of it is named after a law", flush=True)
     return [(law, path) for law, path in pairs if law]
 
 
@@ -186,6 +188,7 @@ def run():
     if not pairs:
         print("no input to judge")
         return tree.EXIT_CLEAN
+    tree.alone("fuzzing")
     laws = {law for law, _ in pairs}
     for preset in JUDGES:
         tree.build(preset, *[f"fuzz_{law}" for law in sorted(laws)])

@@ -1,6 +1,9 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of docs/why.md and fills in what is measured: trains the tiny model with each bug of planted/delta in it and
 lets the laws look for the bug. What `make why` runs; three minutes on two cores.
+
+    ci/why.py    no arguments; JOBS=n processes at once, all processors if not given
 
 The words of docs/why.md are written by hand; between its two marks this script writes.
 """
@@ -116,7 +119,7 @@ def draw_chunkwise():
 class Training:
     def __init__(self, seed=SEEDS[0]):
         program = os.path.join(planted.COPY, "build", "release", "consumer", "delta_train")
-        done = subprocess.run([program, str(STEPS), str(seed)], stdout=subprocess.PIPE, text=True, timeout=300)
+        done = subprocess.run([program, str(STEPS), str(seed)], stdout=subprocess.PIPE, text=True, errors="replace", timeout=300)
         lines = done.stdout.splitlines()
         self.losses = [float(line.split()[1]) for line in lines if not line.startswith("#")]
         served = re.search(r"^# served (\S+)", done.stdout, re.MULTILINE)
@@ -211,6 +214,7 @@ def fill_in(words):
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments")
+    tree.alone("planted")
     os.makedirs(PICTURES, exist_ok=True)
     draw_layouts()
     draw_exchange()

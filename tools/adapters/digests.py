@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/upstream.md was written for: upstream.py records it there, ci/lint.py compares it with the tree."""
+import glob
 import hashlib
 import json
 import os
@@ -14,9 +15,9 @@ def digest_of(lines):
 
 
 def lines_of(folder):
-    for name in sorted(name for name in os.listdir(folder) if name.endswith(".jsonl")):
-        yield name
-        with open(os.path.join(folder, name)) as file:
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.jsonl"))):  # an editor's locks begin with a dot
+        yield os.path.basename(path)
+        with open(path) as file:
             yield from (line.strip() for line in file if line.strip())
 
 

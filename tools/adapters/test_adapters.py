@@ -214,6 +214,8 @@ class Digests(unittest.TestCase):
         self.assertIsNone(digests.stale(self.root))
         self.write("tools/adapters/known/x.jsonl", '{"difference":"d","note":"a person\'s"}\n')
         self.assertIsNone(digests.stale(self.root))
+        os.symlink("somebody@somewhere.1", os.path.join(self.root, "corpus/cases/.#a.jsonl"))  # an editor's lock
+        self.assertIsNone(digests.stale(self.root))
 
     def test_another_tree(self):
         for name, text, what in (("corpus/cases/a.jsonl", '{"id":"b"}\n', "corpus"), ("corpus/cases/b.jsonl", '{"id":"b"}\n', "corpus"),
