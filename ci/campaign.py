@@ -27,6 +27,7 @@ OVERHEAD_OF_A_RUN_SECONDS = 0.15
 # A law that failed so often has no further turn.
 MOST_FAILURES_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
+PATIENCE_IS_TOLD_AFTER_SECONDS = 2
 CANARY_SECONDS = 10
 RECENT_BYTES = 16384
 
@@ -34,13 +35,18 @@ RECENT_BYTES = 16384
 class Run:
     """One process of a fuzzer that fuzzes one law. Engines extend it."""
 
+    END_SIGNAL = signal.SIGINT
+    # How long it may take from there to its end, the time included after which it calls an input a hang.
+    GRACE_SECONDS = STOP_GRACE_SECONDS
+
     def __init__(self, law, command, environment, limit, log_path=None):
         """Output goes to the file at `log_path`, or if there is none its end is kept in memory."""
         self.law = law
         self.limit = limit
         self.started = time.monotonic()
         self.ended = None
-        self.interrupted = False
+        self.asked_at = None
+        self.stuck = False
         self.log_path = log_path
         log = open(log_path, "wb") if log_path else subprocess.PIPE
         self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log,
@@ -75,11 +81,18 @@ class Run:
         except subprocess.TimeoutExpired:
             pass
 
+    @property
+    def interrupted(self):
+        return self.asked_at is not None
+
     def interrupt(self):
-        """Fuzzers take this as a wish to end, and write down what they have."""
+        """Fuzzers take this as a wish to end, and write down what they have. One that takes no notice is ended."""
         if not self.interrupted:
-            self.interrupted = True
-            self.signal(signal.SIGINT)
+            self.asked_at = time.monotonic()
+            self.signal(self.END_SIGNAL)
+        elif self.running() and time.monotonic() - self.asked_at > self.GRACE_SECONDS:
+            self.stuck = True
+            self.signal(signal.SIGKILL)
 
     def signal(self, number):
         if self.running():
@@ -219,11 +232,17 @@ class Campaign:
         return True
 
     def end(self, runs):
-        for run in runs:
-            run.interrupt()
-        patience = time.monotonic() + STOP_GRACE_SECONDS
-        while any(run.running() for run in runs) and time.monotonic() < patience:
+        told = time.monotonic() + PATIENCE_IS_TOLD_AFTER_SECONDS
+        left = runs
+        while left and not self.stop.again:
+            for run in left:
+                run.interrupt()
             time.sleep(0.05)
+            left = [run for run in left if run.running()]
+            if left and time.monotonic() >= told:
+                told = math.inf
+                print(f"waiting for {' '.join(sorted({run.law for run in left}))}: an input may hang, which is known within"
+                      f" {max(run.GRACE_SECONDS for run in left)} s; Ctrl-C ends it at once", flush=True)
         for run in runs:  # all of them, before one that cannot be taken leaves others behind
             run.signal(signal.SIGKILL)
         for run in runs:

@@ -5,13 +5,14 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-Ctrl-C ends it early and still reports. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong
-use, 130: ended before every law had a case.
+Ctrl-C ends it early and still reports; a second one does not wait for an input that may hang. Exit code 0: clean, 1: findings, or the
+canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,10 +27,11 @@ SPEED_SECONDS = 3
 SPEED_LAW = "equivalence"
 # Room for the longest drawn case, and a little to mutate with.
 LONGEST_INPUT = 256
+HANG_SECONDS = 10
 ARTIFACTS = os.path.join(tree.BUILD, "fuzz-artifacts")
 # How often an edge was taken is no feedback here: it follows the number of tokens, costs half of the speed, and leads to no edge
 # that is not found without.
-LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", f"-timeout={HANG_SECONDS}", "-rss_limit_mb=2048", "-print_final_stats=1",
                      "-use_value_profile=0", "-use_counters=0"]
 
 
@@ -52,6 +54,12 @@ def executed(text):
 
 
 class LibFuzzerRun(campaign.Run):
+    # Heard between two inputs, so that one that hangs is called a timeout and saved; SIGINT drops it. While libFuzzer loads a corpus it
+    # hears nothing.
+    END_SIGNAL = signal.SIGUSR1
+    # It looks for hangs every half of that time, and has a report to write.
+    GRACE_SECONDS = 3 * HANG_SECONDS
+
     def __init__(self, law, number, binary, seconds):
         self.artifacts = os.path.join(ARTIFACTS, law, str(number))
         shutil.rmtree(self.artifacts, ignore_errors=True)
@@ -79,7 +87,8 @@ class LibFuzzerRun(campaign.Run):
     def broken(self):
         """Without an input, it is also what a failure leaves that struck within malloc: libFuzzer waits there for the memory to save the
         input with, until it is interrupted."""
-        return not self.interrupted or triage.reason_of(self.log_text()) is not None
+        log = self.log_text()
+        return not self.interrupted or triage.reason_of(log) is not None or (self.stuck and "INITED" in log)
 
 
 class LibFuzzer:
