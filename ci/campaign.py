@@ -109,8 +109,9 @@ class Run:
         "crashes" that it saved and that nobody has judged yet, if it goes on after one."""
         raise NotImplementedError
 
-    def failing_inputs(self):
-        """[(path, reason)] of the inputs on which the law or a sanitizer failed."""
+    def failing_inputs(self, stop):
+        """(path, reason) of the inputs on which the law or a sanitizer failed. Raises triage.Unjudged where somebody does not want to wait
+        for it."""
         raise NotImplementedError
 
     def broken(self):
@@ -138,6 +139,7 @@ class Tally:
         self.findings = {}
         self.failures = 0
         self.broken = None
+        self.unjudged = False
 
     def add(self, run, numbers):
         self.cases += numbers["cases"]
@@ -253,15 +255,30 @@ class Campaign:
         run.finish()
         tally = self.tallies[run.law]
         tally.add(run, run.numbers())
-        failing = run.failing_inputs()
-        for path, reason in failing:
-            tally.failures += 1
-            if reason not in tally.findings:
-                history.append(self.session, self.engine.name, run.law, finding=reason)
-                tally.findings[reason] = triage.Finding(run.law, reason, triage.keep(run.law, path))
-        if not failing and run.broken():
+        failures = self.find_all(run.law, run.failing_inputs(self.stop))
+        tally.failures += failures
+        if not failures and run.broken():
             tally.broken = last_lines(run.log_text())
         self.tell(tally)
+
+    def find_all(self, law, failing):
+        """Takes (path, reason) of inputs that fail; how many they were. Those that nobody wanted to wait for are left to the next run."""
+        count = 0
+        try:
+            for path, reason in failing:
+                count += 1
+                self.find(law, path, reason)
+        except triage.Unjudged:
+            self.tallies[law].unjudged = True
+        return count
+
+    def find(self, law, path, reason):
+        findings = self.tallies[law].findings
+        if reason not in findings:
+            history.append(self.session, self.engine.name, law, finding=reason)
+            findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
+        elif reason == triage.UNREPRODUCED:  # alike only in what is not known
+            triage.keep(law, path)
 
     def tell(self, tally, run=None):
         numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
@@ -281,9 +298,9 @@ class Campaign:
     def findings(self):
         return [finding for tally in self.tallies.values() for finding in tally.findings.values()]
 
-    def report(self):
+    def report(self, stop):
         self.report_laws()
-        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law))
+        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law), stop)
         print(flush=True)
 
     def report_laws(self):
@@ -298,10 +315,15 @@ class Campaign:
         if self.unfuzzed():
             why = "it was ended before" if self.stopped else "give it more time"
             print(f"\nno case was run of: {' '.join(self.unfuzzed())} ({why})")
+        if self.unjudged():
+            print(f"\nnot judged, it was ended before: inputs of {' '.join(self.unjudged())}; the next run does")
 
     def unfuzzed(self):
         """Laws that had no turn: nothing is known about them."""
         return [tally.law for tally in self.tallies.values() if not (tally.cases or tally.broken or tally.findings)]
+
+    def unjudged(self):
+        return [tally.law for tally in self.tallies.values() if tally.unjudged]
 
     def clean(self):
         """Is nothing known against any law, and was any left out only because somebody ended it early?"""
@@ -309,10 +331,11 @@ class Campaign:
 
 
 def exit_code(campaigns, others_clean):
-    """Of a script, with what else it looked at: one that was ended before every law had a case is not clean, but interrupted."""
+    """Of a script, with what else it looked at: one that was ended before every law had a case, and all that a fuzzer saved was judged, is
+    not clean, but interrupted."""
     if not (others_clean and all(fuzzing.clean() for fuzzing in campaigns)):
         return tree.EXIT_FINDINGS
-    return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() for fuzzing in campaigns) else tree.EXIT_CLEAN
+    return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() or fuzzing.unjudged() for fuzzing in campaigns) else tree.EXIT_CLEAN
 
 
 def report_canary(seconds, engine):

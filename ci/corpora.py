@@ -64,26 +64,34 @@ def make_seeds():
     return done.stdout.strip()
 
 
-def queued(law, out=AFL_OUT):
+def copy_whole(source, target, copy):
+    """By way of `copy`: a file that is there is whole, or its name would keep the whole one out."""
+    try:
+        shutil.copyfile(source, copy)
+        os.replace(copy, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(copy)
+
+
+def queued(law, out=None):
     """What AFL++ instances kept in their queues below an output folder."""
-    return [path for queue in tree.matching(os.path.join(out, law), "*", "queue") for path in files_in(queue)]
+    return [path for queue in tree.matching(os.path.join(out or AFL_OUT, law), "*", "queue") for path in files_in(queue)]
 
 
-def gather(law, outs=(AFL_OUT,)):
+def gather(law, outs=None):
     """Copies what AFL++ found to the common corpus; how many files were new there."""
     folder = common(law)
     os.makedirs(folder, exist_ok=True)
     before = len(os.listdir(folder))
     known = {os.path.basename(path) for path in files_in(folder)}
     copy = f"{folder}.{os.getpid()}"
-    for out in outs:
+    for out in outs or [AFL_OUT]:
         for path in queued(law, out):
             name = named_by_content(path)
             if name not in known:
                 known.add(name)
-                # A file that is there is whole, or its name would keep the whole one out.
-                shutil.copyfile(path, copy)
-                os.replace(copy, os.path.join(folder, name))
+                copy_whole(path, os.path.join(folder, name), copy)
     return len(os.listdir(folder)) - before
 
 
@@ -159,7 +167,7 @@ def gather_laws(laws, outs):
     for out in outs:
         if not os.path.isdir(out):
             raise tree.WrongUse(f"{out} is no folder")
-    for law, new in side_by_side(lambda law: gather(law, outs or [AFL_OUT]), laws):
+    for law, new in side_by_side(lambda law: gather(law, outs), laws):
         print(f"{law:<24}{new:>8,} new of AFL++'s {sum(len(queued(law, out)) for out in outs or [AFL_OUT]):,}")
 
 
@@ -176,8 +184,10 @@ def run():
     laws = tree.chosen_laws(os.environ.get("LAW"))
     if verb == "gather":
         gather_laws(laws, rest)
-    elif verb in ("list", "prune") and not rest:
-        {"list": list_laws, "prune": prune_laws}[verb](laws)
+    elif verb == "list" and not rest:
+        list_laws(laws)
+    elif verb == "prune" and not rest:
+        prune_laws(laws)
     else:
         raise tree.WrongUse("list, gather [DIR...] or prune")
     return tree.EXIT_CLEAN

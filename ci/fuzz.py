@@ -79,7 +79,7 @@ class LibFuzzerRun(campaign.Run):
                        last_number(r"^stat::new_units_added: +(\d+)", text)),
         }
 
-    def failing_inputs(self):
+    def failing_inputs(self, stop):
         inputs = [name for name in corpora.files_in(self.artifacts) if os.path.basename(name) != "log"]
         reason = triage.reason_of(self.log_text()) or "crash"
         return [(name, reason) for name in inputs]
@@ -169,14 +169,15 @@ def run():
     tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
     corpora.make_seeds()
     engine = LibFuzzer()
-    left = triage.salvage(engine.binary)
+    left = triage.salvage(laws, [engine.preset])
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    fuzzing.run()
-    triage.report(left, lambda finding: engine.binary(finding.law))
-    fuzzing.report()
-    code = campaign.exit_code([fuzzing], canary_found and not left)
+    with tree.Stop() as stop:
+        fuzzing.run()
+        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        fuzzing.report(stop)
+        code = campaign.exit_code([fuzzing], canary_found and not left)
     if code == tree.EXIT_CLEAN and not fuzzing.stopped:
         print_figures()
     return code

@@ -5,8 +5,9 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. Ctrl-C ends it early and still reports. Exit code 0:
-clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case.
+afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here.
+Ctrl-C ends it early and still reports, but does not wait for hangs to be judged: the next run does. Exit code 0: clean, 1: findings, or
+the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case, and all was judged.
 """
 
 import contextlib
@@ -157,14 +158,11 @@ class AflRun(campaign.Run):
             "stability": stats.get("stability"),
         }
 
-    def failing_inputs(self):
-        failing = []
-        for kind in ("crashes", "hangs"):
-            for name in inputs_in(os.path.join(self.folder, kind)):
-                reason = triage.judge(self.engine.binary(self.law), name)
-                if reason:
-                    failing.append((name, reason))
-        return failing
+    def failing_inputs(self, stop):
+        """What is called a hang takes long to judge, and on a busy machine it mostly is none."""
+        crashes, hangs = [inputs_in(os.path.join(self.folder, kind)) for kind in ("crashes", "hangs")]
+        yield from triage.crashed(("afl", *self.engine.judges), self.law, crashes, lambda: stop.again)
+        yield from triage.failing(self.engine.binary(self.law), hangs, lambda: stop.asked)
 
     def broken(self):
         """One that is interrupted while its fork server starts dies too; a law that never ran is told of by the campaign."""
@@ -175,9 +173,11 @@ class Afl:
     name = "AFL++"
     longest_run = 10**9
 
-    def __init__(self, laws, cmplog=True):
+    def __init__(self, laws, cmplog=True, judges=()):
+        """`judges` are builds that are asked too about a crash that does not reproduce."""
         adopt_orphans()
         self.cmplog = cmplog
+        self.judges = judges
         self.laws = laws
         self.start_afresh()
 
@@ -230,17 +230,18 @@ def run():
     tree.build("afl", *targets)
     tree.build("afl-cmplog", *targets)
     corpora.make_seeds()
-    left = triage.salvage(lambda law: tree.fuzz_target("afl", law))
+    left = triage.salvage(laws, ["afl"])
     engine = Afl(laws)
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    fuzzing.run()
-    for law in laws:
-        corpora.gather(law)
-    triage.report(left, lambda finding: engine.binary(finding.law))
-    fuzzing.report()
-    return campaign.exit_code([fuzzing], canary_found and not left)
+    with tree.Stop() as stop:
+        fuzzing.run()
+        for law in laws:
+            corpora.gather(law)
+        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        fuzzing.report(stop)
+        return campaign.exit_code([fuzzing], canary_found and not left)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class FakeRun(campaign.Run):
     def numbers(self):
         return {"cases": 100, "edges": 7, "new": 1, "seconds": self.seconds()}
 
-    def failing_inputs(self):
+    def failing_inputs(self, stop):
         reason = triage.reason_of(self.log_text())
         return [(self.found, reason)] if os.path.exists(self.found) else []
 
@@ -81,7 +81,7 @@ class CampaignTest(InFolder):
     def printed(self, act, *arguments):
         out = io.StringIO()
         explain = triage.explain
-        triage.explain = lambda finding, binary: ""
+        triage.explain = lambda *_: ""
         self.addCleanup(setattr, triage, "explain", explain)
         with contextlib.redirect_stdout(out):
             act(*arguments)
@@ -89,7 +89,7 @@ class CampaignTest(InFolder):
 
     def test_crashes_of_a_run_count_while_it_runs(self):
         fuzzing, _ = self.fuzz("sleep 60", seconds=0.5)
-        self.assertNotIn("rested", self.printed(fuzzing.report))
+        self.assertNotIn("rested", self.printed(fuzzing.report, tree.Stop()))
 
         class Running:
             def numbers(self):
@@ -109,7 +109,7 @@ class CampaignTest(InFolder):
 
     def test_equal_reasons_are_one_finding_and_the_law_rests_after_some(self):
         fuzzing, engine = self.fuzz(f"echo x > $1; echo '{FAILING}'; exit 77", seconds=5.0)
-        self.assertRegex(self.printed(fuzzing.report), r"(?m)^splits .* 1  rested after 5 failures$")
+        self.assertRegex(self.printed(fuzzing.report, tree.Stop()), r"(?m)^splits .* 1  rested after 5 failures$")
         self.assertEqual([finding.reason for finding in fuzzing.findings()], ["sums differ"])
         self.assertEqual(len(engine.started), campaign.MOST_FAILURES_OF_A_LAW)
         self.assertFalse(fuzzing.clean())
@@ -170,6 +170,14 @@ class CampaignTest(InFolder):
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
 
+class StopTest(unittest.TestCase):
+    def test_two_signals_at_once_are_one_wish(self):
+        stop = tree.Stop()
+        with mock.patch("time.monotonic", mock.Mock(side_effect=(100.0, 100.1, 102.0))):
+            asked = [(stop.ask(), stop.asked, stop.again)[1:] for _ in range(3)]
+        self.assertEqual(asked, [(True, False), (True, False), (True, True)])
+
+
 class ReasonTest(unittest.TestCase):
     def test_reasons(self):
         for text, reason in (
@@ -204,7 +212,7 @@ class LibFuzzerRunTest(InFolder):
         self.wait_for("there")
         run.interrupt()
         run.finish()
-        self.assertEqual(run.failing_inputs(), [])
+        self.assertEqual(run.failing_inputs(tree.Stop()), [])
         return run.broken()
 
     def hung(self, script, grace, asks):

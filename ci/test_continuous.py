@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import signal
 import stat
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ import unittest
 from unittest import mock
 
 import afl_machines
+import campaign
 import check
 import corpora
 import fuzz
@@ -58,6 +60,19 @@ class InFolder(unittest.TestCase):
 
     def script(self, name, text):
         return self.write(name, f"#!/bin/sh\n{text}\n".encode(), executable=True)
+
+    def fuzz_target(self, preset, law=LAW, fails_on="x", merge="exit 0"):
+        """Fails on the first file that holds this, for a reason that is its length."""
+        return self.script(f"build/{preset}/fuzz/fuzz_{law}",
+                           f'case " $* " in *" -merge=1 "*) for last; do :; done; {merge};; esac\n'
+                           f'for path in $(grep -l "{fails_on}" "$@"); do\n'
+                           'echo "law splits failed: $(($(wc -c < "$path"))) bytes"; exit 77; done')
+
+
+def cut_off(source, target):
+    with open(target, "wb") as file:
+        file.write(b"a")
+    raise OSError(errno.ENOSPC, "no space left")
 
 
 class CorporaTest(InFolder):
@@ -144,12 +159,6 @@ class CorporaTest(InFolder):
 
     def test_what_is_gathered_is_whole(self):
         path = self.write(f"out/{LAW}/one/queue/id:000000", b"abc")
-
-        def cut_off(source, target):
-            with open(target, "wb") as file:
-                file.write(b"a")
-            raise OSError(errno.ENOSPC, "no space left")
-
         out = [os.path.join(self.folder, "out")]
         with mock.patch("shutil.copyfile", cut_off), self.assertRaises(OSError):
             corpora.gather(LAW, out)
@@ -160,9 +169,9 @@ class CorporaTest(InFolder):
 class TriageTest(InFolder):
     def setUp(self):
         super().setUp()
-        # Fails on inputs that hold an x, for a reason that is their length.
-        self.target = self.script("target", 'grep -q x "$1" || exit 0\n'
-                                  'echo "law splits failed: $(wc -c < "$1") bytes"; exit 77')
+        self.target = self.fuzz_target("fuzz")
+        self.fuzz_target("fuzz-msan", fails_on="no such input")
+        self.fuzz_target("fuzz", OTHER_LAW)
 
     def judge(self, law, path):
         return triage.judge(self.target, path)
@@ -171,7 +180,7 @@ class TriageTest(InFolder):
         paths = [self.write(f"f/{LAW}/1/crash-1", b"xx"), self.write(f"f/{LAW}/2/crash-2", b"ax"),
                  self.write(f"f/{OTHER_LAW}/crash-3", b"xx"), self.write(f"f/{LAW}/crash-4", b"x"), self.write(f"f/{LAW}/crash-5", b"a")]
         groups, held = triage.group(triage.with_laws(paths), self.judge)
-        self.assertEqual(held, 1)
+        self.assertEqual([self.read(path) for _, path in held], [b"a"])
         self.assertEqual({key: len(alike) for key, alike in groups.items()},
                          {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
 
@@ -223,17 +232,114 @@ class TriageTest(InFolder):
         found = {os.path.relpath(path, self.folder) for path in triage.failing_inputs_below(os.path.join(self.folder, "o"))}
         self.assertEqual(found, {f"o/{LAW}/run1/crashes/id:000000", f"o/{LAW}/1/crash-ab", f"o/{LAW}/0123456789abcdef"})
 
-    def salvage(self):
-        with contextlib.redirect_stdout(io.StringIO()):
-            return triage.salvage(lambda law: self.target)
+    def salvage(self, presets=triage.JUDGES):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            return triage.salvage([LAW], presets), out.getvalue()
 
     def test_what_a_killed_run_left_is_kept(self):
         self.write(f"left/{LAW}/3/crash-1", b"x")
         self.write(f"left/{LAW}/4/crash-2", b"holds now")
         self.write("left/canary/canary/crashes/id:000000", b"x")
-        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()], [(LAW, "1 bytes")])
-        kept = tree.matching(tree.FINDINGS, "*", "*")
+        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()[0]], [(LAW, "1 bytes")])
+        kept = tree.matching(os.path.join(tree.FINDINGS, LAW), "*")
         self.assertEqual([self.read(path) for path in kept], [b"x"])
+        self.assertEqual(self.salvage()[0], [])
+
+    def test_what_holds_in_the_build_at_hand_is_set_aside_for_others(self):
+        self.write(f"left/{LAW}/4/crash-2", b"only MSan sees it")
+        self.write(f"left/{LAW}/run1/hangs/id:000000", b"the machine was busy")
+        findings, told = self.salvage(["fuzz"])
+        self.assertEqual(findings, [])
+        self.assertIn("set aside in", told)
+        aside = os.path.join(triage.unjudged(), LAW)
+        self.assertEqual([self.read(path) for path in corpora.files_in(aside)], [b"only MSan sees it"])
+        self.fuzz_target("fuzz-msan", fails_on="MSan")
+        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()[0]], [])
+        with mock.patch.object(self, "judge", lambda law, path: triage.judge_by(triage.JUDGES, law, path)):
+            self.assertIn(f"1 of {LAW}: 17 bytes", self.triaged()[1])
+        self.assertEqual(os.listdir(aside), [])
+
+    def test_laws_that_were_not_built_are_not_judged_but_named(self):
+        left = self.write(f"left/{OTHER_LAW}/3/crash-1", b"x")
+        findings, told = self.salvage()
+        self.assertEqual(findings, [])
+        self.assertIn(f"not judged, 1 inputs that an earlier run left of {OTHER_LAW}:", told)
+        self.assertTrue(os.path.exists(left))
+
+    def test_an_input_that_is_kept_is_no_leftover(self):
+        left = self.write(f"left/{LAW}/3/crash-1", b"x")
+        self.write(f"findings/{LAW}/{corpora.named_by_content(left)[:16]}", b"x")
+        code, told = self.triaged()
+        self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
+        triage.keep(LAW, left)
+        self.assertFalse(os.path.exists(left))
+
+    def test_a_disk_that_is_full_leaves_no_half_of_a_finding(self):
+        left = self.write(f"left/{LAW}/3/crash-1", b"x")
+        with mock.patch("shutil.copyfile", cut_off), self.assertRaises(OSError):
+            triage.keep(LAW, left)
+        self.assertEqual(os.listdir(os.path.join(tree.FINDINGS, LAW)), [])
+        self.assertTrue(os.path.exists(left))
+
+    def test_folders_behind_links_are_entered_once(self):
+        self.write("elsewhere/crash-1", b"x")
+        os.mkdir(tree.FINDINGS)
+        for target, link in (("../elsewhere", LAW), (".", "loop")):
+            os.symlink(target, os.path.join(tree.FINDINGS, link))
+        self.assertEqual(triage.failing_inputs_below(tree.FINDINGS), [os.path.join(tree.FINDINGS, LAW, "crash-1")])
+
+    def inputs(self, count, **others):
+        contents = {**{f"{number:04}": b"a" for number in range(count)}, **others}
+        return [self.write(f"inputs/{name}", content) for name, content in sorted(contents.items())]
+
+    def test_those_that_fail_are_found_among_many_by_few_processes(self):
+        paths = self.inputs(600, **{"0077b": b"x", "0300b": b"xx", "0599b": b"xxx"})
+        runs, run = [], triage.output_of
+        with mock.patch.object(triage, "output_of", lambda *arguments: runs.append(1) or run(*arguments)):
+            found = list(triage.failing(self.target, paths))
+        self.assertEqual([(os.path.basename(path), reason) for path, reason in found],
+                         [("0077b", "1 bytes"), ("0300b", "2 bytes"), ("0599b", "3 bytes")])
+        self.assertLess(len(runs), 90)
+
+    def test_a_hang_among_many_is_found(self):
+        hang = self.script("hang", 'for path; do case $path in *hang) exec sleep 60;; esac; done')
+        paths = self.inputs(9, hang=b"h")
+        with mock.patch.multiple(triage, JUDGE_SECONDS=0.5, TOGETHER_SECONDS=0.5):
+            self.assertEqual(list(triage.failing(hang, paths)), [(paths[-1], "hang: over 0.5 s")])
+
+    def test_what_fails_in_company_only_is_told(self):
+        target = self.script("company", '[ $# -lt 9 ] || { echo "law splits failed: sums"; exit 77; }')
+        paths = self.inputs(9)
+        self.assertEqual(list(triage.failing(target, paths)), [(paths[-1], "sums, after other inputs only")])
+
+    def test_an_end_that_is_wished_for_is_no_failure(self):
+        pid = os.path.join(self.folder, "pid")
+        target = self.script("waits", f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 60")
+        sessions = []
+
+        def over():
+            if os.path.exists(pid):
+                sessions.append(os.getsid(int(self.read(pid))))
+            return bool(sessions)
+
+        with self.assertRaises(triage.Unjudged):
+            triage.judge(target, self.write("input"), over)
+        self.assertNotEqual(sessions, [os.getsid(0)])  # the terminal's Ctrl-C is for that one
+        self.assertRaises(ProcessLookupError, os.kill, int(self.read(pid)), 0)
+
+    def test_what_is_found_is_told_though_nobody_waits_for_it_to_be_shrunk(self):
+        def shrink(command, seconds, over, **_):
+            os.kill(os.getpid(), signal.SIGINT)
+            self.assertTrue(over())
+            raise triage.Unjudged
+
+        out, kept = io.StringIO(), self.write("kept")
+        with mock.patch.object(tree, "build", lambda *_: None), mock.patch.object(triage, "output_of", shrink), \
+                contextlib.redirect_stdout(out):
+            triage.report([triage.Finding(law, "sums", kept) for law in (LAW, OTHER_LAW)], lambda finding: self.target, tree.Stop())
+        self.assertEqual(re.findall(r"FINDING in (\w+)|not shrunk: (.*)", out.getvalue()),
+                         [(LAW, ""), ("", "it was ended before"), (OTHER_LAW, ""), ("", "it was ended before")])
 
     def test_a_failing_input_leaves_the_corpus(self):
         path = self.write("crash", b"x")
@@ -241,6 +347,56 @@ class TriageTest(InFolder):
         other = self.write(f"build/fuzz-corpus/{LAW}/other", b"y")
         triage.keep(LAW, path)
         self.assertEqual((os.path.exists(inside), os.path.exists(other)), (False, True))
+
+
+class AflFolder(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.fuzz_target("afl")
+        self.script("bin/afl-fuzz", "exec sleep 60")
+        for patch in (mock.patch.object(corpora, "AFL_OUT", os.path.join(self.folder, "left", "afl-out")),
+                      mock.patch.object(triage, "explain", lambda *_: ""),
+                      mock.patch.dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}")):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+
+class AflTest(AflFolder):
+    def fuzzed(self, engine, stop=None):
+        fuzzing = campaign.Campaign(engine, [LAW], 0.5, 1, stop)
+        with contextlib.redirect_stdout(io.StringIO()):
+            fuzzing.run()
+        return fuzzing
+
+    def reasons(self, fuzzing):
+        return sorted(finding.reason for finding in fuzzing.findings())
+
+    def test_a_crash_that_does_not_reproduce_is_a_finding_but_no_such_hang(self):
+        self.fuzz_target("fuzz", fails_on="poison")
+        for judges, reasons in (((), [triage.UNREPRODUCED]), (("fuzz",), ["6 bytes", triage.UNREPRODUCED])):
+            engine = fuzz_afl.Afl([LAW], judges=judges)
+            for name in ("crashes/id:000000", "crashes/id:000001", "hangs/id:000002"):
+                self.write(f"left/afl-out/{LAW}/run1/{name}", name.encode())
+            self.write(f"left/afl-out/{LAW}/run1/crashes/id:000003", b"poison")
+            self.assertEqual(self.reasons(self.fuzzed(engine)), reasons)
+        kept = {self.read(path) for path in corpora.files_in(os.path.join(tree.FINDINGS, LAW))}
+        self.assertEqual(kept, {b"crashes/id:000000", b"crashes/id:000001", b"poison"})
+
+    def test_what_nobody_waits_for_is_left_to_the_next_run(self):
+        engine = fuzz_afl.Afl([LAW])
+        hang = self.write(f"left/afl-out/{LAW}/run1/hangs/id:000000", b"x")
+        fuzzing = campaign.Campaign(engine, [LAW], 60, 1)
+        fuzzing.stop.ask()
+        run = engine.start(LAW, 1, 60)
+        run.interrupt()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            fuzzing.begun = run.started
+            fuzzing.take(run)
+            fuzzing.tallies[LAW].cases = 1
+            fuzzing.report_laws()
+        self.assertIn(f"inputs of {LAW}; the next run does", out.getvalue())
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
+        self.assertTrue(os.path.exists(hang))
 
 
 class ReportTest(InFolder):
