@@ -6,6 +6,7 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
     longest_run                   seconds after which a run is ended and another may start
     binary(law)                   its fuzz target
     start(law, number, seconds)   a Run, which is interrupted after so long; `number` tells apart runs of one law
+    failing_seeds(law, stop)      (path, reason) of what fails of that which its runs start from, if they do not tell
     canary(seconds)               seconds until the planted bug was found, or None
 """
 
@@ -183,6 +184,8 @@ class Campaign:
             self.run_until_stopped(seconds)
 
     def run_until_stopped(self, seconds):
+        for law in self.tallies:
+            self.find_all(law, self.engine.failing_seeds(law, self.stop))
         self.seconds = seconds or self.seconds
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
@@ -279,6 +282,8 @@ class Campaign:
             findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
         elif reason == triage.UNREPRODUCED:  # alike only in what is not known
             triage.keep(law, path)
+        else:
+            corpora.evict(law, path)
 
     def tell(self, tally, run=None):
         numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}

@@ -106,6 +106,10 @@ class LibFuzzer:
         """Keeps of a law's common corpus what reaches all of its edges; (files before, files after)."""
         return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, os.path.join(ARTIFACTS, law, "merge"))
 
+    def failing_seeds(self, law, stop):
+        """It ends at the first of them, in every run, and tells it."""
+        return ()
+
     def start(self, law, number, seconds):
         return LibFuzzerRun(law, number, self.binary(law), seconds)
 

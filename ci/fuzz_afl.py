@@ -5,7 +5,7 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here.
+afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here, and its seeds before, of which it skips those that fail.
 Ctrl-C ends it early and still reports, but does not wait for hangs to be judged: the next run does. Exit code 0: clean, 1: findings, or
 the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case, and all was judged.
 """
@@ -115,10 +115,22 @@ def prepare_seeds(law):
         for name in corpora.files_in(source):
             if os.path.getsize(name):
                 shutil.copyfile(name, os.path.join(folder, os.path.basename(name)))
+    need_a_seed(folder)
+    return folder
+
+
+def need_a_seed(folder):
     if not os.listdir(folder):
         with open(os.path.join(folder, "zero"), "wb") as file:
             file.write(b"\0")
-    return folder
+
+
+def failing_seeds(folder, binary, over):
+    """(path, reason) of seeds on which the target fails; then they are no seeds. AFL++ would skip them without a word."""
+    for path, reason in triage.failing(binary, corpora.files_in(folder), over):
+        yield path, reason
+        os.remove(path)
+    need_a_seed(folder)
 
 
 def afl_command(binary, cmplog_binary, seeds, out, role, seconds):
@@ -197,6 +209,9 @@ class Afl:
 
     def out(self, law):
         return os.path.join(corpora.AFL_OUT, law)
+
+    def failing_seeds(self, law, stop):
+        return failing_seeds(self.seeds[law], self.binary(law), lambda: stop.asked)
 
     def start(self, law, number, seconds):
         role = "-S" if law in self.started else "-M"

@@ -54,6 +54,9 @@ class FakeFuzzer:
     def binary(self, law):
         return os.path.join(tree.BUILD, law)
 
+    def failing_seeds(self, law, stop):
+        return ()
+
     def start(self, law, number, seconds):
         self.started.append(law)
         return FakeRun(law, number, self.script, seconds, self.folder)

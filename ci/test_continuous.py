@@ -371,6 +371,16 @@ class AflTest(AflFolder):
     def reasons(self, fuzzing):
         return sorted(finding.reason for finding in fuzzing.findings())
 
+    def test_a_seed_that_fails_is_a_finding(self):
+        name = hashlib.sha1(b"x").hexdigest()
+        self.write(f"build/fuzz-corpus/{LAW}/{name}", b"x")
+        self.write(f"build/fuzz-corpus/{LAW}/{hashlib.sha1(b'ax').hexdigest()}", b"ax")
+        self.write(f"build/seeds/{LAW}/case", b"xx")
+        engine = fuzz_afl.Afl([LAW])
+        self.assertEqual(self.reasons(self.fuzzed(engine)), ["1 bytes", "2 bytes"])
+        self.assertEqual(os.listdir(corpora.common(LAW)), [])
+        self.assertEqual(os.listdir(engine.seeds[LAW]), ["zero"])
+
     def test_a_crash_that_does_not_reproduce_is_a_finding_but_no_such_hang(self):
         self.fuzz_target("fuzz", fails_on="poison")
         for judges, reasons in (((), [triage.UNREPRODUCED]), (("fuzz",), ["6 bytes", triage.UNREPRODUCED])):
@@ -479,8 +489,18 @@ class MachinesTest(InFolder):
             return started[0]
 
         with mock.patch.object(afl_machines, "start", start), mock.patch.dict(os.environ, JOBS="2"), self.assertRaises(OSError):
-            afl_machines.fuzz_here("main", "one", LAW, self.folder)
+            afl_machines.fuzz_here("main", "one", LAW, self.folder, self.folder)
         self.assertIsNotNone(started[0].poll())
+
+    def test_a_seed_that_fails_is_told(self):
+        self.fuzz_target("afl")
+        self.write(f"build/seeds/{LAW}/bad", b"x")
+        self.write(f"build/seeds/{LAW}/good", b"a")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            seeds, failed = afl_machines.seeds_that_hold(LAW)
+        self.assertEqual((os.listdir(seeds), failed), (["good"], 1))
+        self.assertIn("1 bytes", out.getvalue())
 
 
 class OssFuzzTest(InFolder):
