@@ -6,12 +6,13 @@
     JOBS=n            processes at once; all processors if not given
 
 In turns of a quarter of an hour: libFuzzer explores with the build without sanitizers, the builds with ASan + UBSan and with MSan judge
-what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus, which is then
-pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with
+what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus and judged by the same
+two builds, and the corpus is then pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with
 a summary and build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary
 was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case with every build, and all was judged.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -68,8 +69,39 @@ class Soak:
             fuzzing.run(share * seconds)
         passed = sum(corpora.gather(law) for law in self.laws)
         print(f"\nAFL++ passed {passed:,} inputs to the common corpus", flush=True)
+        self.judge_queues()
         if not self.stop.asked:
             self.prune()
+
+    def judge_queues(self):
+        """What AFL++ kept for reasons that pruning does not know is dropped by it, and after the last turn nobody comes."""
+        for fuzzing, _ in self.legs:
+            if fuzzing.engine in self.judges:
+                self.judge_queues_with(fuzzing)
+
+    def judge_queues_with(self, fuzzing):
+        told, done = time.monotonic(), 0
+
+        def judge(law):
+            nonlocal told, done
+            inputs = len(corpora.queued(law))
+            found = fuzzing.find_all(law, self.failing_in_queues(law, fuzzing.engine))
+            done += 1
+            if time.monotonic() - told >= campaign.PROGRESS_EVERY_SECONDS:
+                told = time.monotonic()
+                print(f"{fuzzing.engine.name}: {done} of {len(self.laws)} queues", flush=True)
+            return inputs, found
+
+        counts = [count for _, count in corpora.side_by_side(judge, self.laws)]
+        print(f"{fuzzing.engine.name}: {sum(inputs for inputs, _ in counts):,} inputs of AFL++'s queues"
+              f" {'left, it was ended' if self.stop.asked else 'judged'}, {sum(found for _, found in counts)} fail", flush=True)
+
+    def failing_in_queues(self, law, engine):
+        """Those leave the queue, which is gathered again."""
+        for path, reason in triage.failing(engine.binary(law), corpora.queued(law), lambda: self.stop.asked):
+            yield path, reason
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
 
     def prune(self):
         kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]

@@ -26,6 +26,7 @@ import fuzz_afl
 import history
 import oss_fuzz
 import report
+import soak
 import suite
 import tree
 import triage
@@ -407,6 +408,43 @@ class AflTest(AflFolder):
         self.assertIn(f"inputs of {LAW}; the next run does", out.getvalue())
         self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
         self.assertTrue(os.path.exists(hang))
+
+
+class SoakTest(AflFolder):
+    def turned(self, queue, end=False, merge="cp $last/* ${last%/*}/" + LAW + ".pruned"):
+        """After a turn in which AFL++ did nothing but queue these inputs."""
+        self.fuzz_target("fuzz")
+        self.fuzz_target("fuzz-msan", fails_on="y")
+        self.fuzz_target("fuzz-fast", fails_on="z", merge=merge)
+        with mock.patch.object(fuzz, "ARTIFACTS", os.path.join(self.folder, "left", "fuzz-artifacts")), \
+                contextlib.redirect_stdout(io.StringIO()):
+            soaking = soak.Soak([LAW], 1, 1)
+
+            def run(fuzzing, seconds):
+                if end and fuzzing.engine is soaking.afl:
+                    soaking.stop.ask()
+                for number, content in enumerate(queue):
+                    self.write(f"left/afl-out/{LAW}/run1/queue/id:{number:06}", content)
+
+            with mock.patch.object(campaign.Campaign, "run", run):
+                soaking.turn(1)
+        return soaking
+
+    def reasons(self, soaking):
+        return sorted((engine.name, finding.reason) for finding, engine in soaking.findings())
+
+    def test_what_afl_kept_is_judged_before_it_is_pruned(self):
+        soaking = self.turned([b"a", b"x1", b"x2", b"yyy"])
+        self.assertEqual(self.reasons(soaking), [("libFuzzer, ASan + UBSan", "2 bytes"), ("libFuzzer, MSan", "3 bytes")])
+        corpora.gather(LAW)
+        self.assertEqual([self.read(path) for path in corpora.files_in(corpora.common(LAW))], [b"a"])
+
+    def test_queues_that_nobody_waits_for_are_not_called_judged(self):
+        soaking = self.turned([b"x"], end=True)
+        self.assertEqual(soaking.findings(), [])
+        self.assertEqual([fuzzing.engine.name for fuzzing, _ in soaking.legs if fuzzing.unjudged()],
+                         ["libFuzzer, ASan + UBSan", "libFuzzer, MSan"])
+        self.assertEqual(len(os.listdir(corpora.common(LAW))), 1)
 
 
 class ReportTest(InFolder):
