@@ -9,7 +9,8 @@
     JOBS=n                         processes at once
 
 Both fuzzers start from all of it: corpus/seeds/<law>, build/seeds/<law> (made of the text cases) and build/fuzz-corpus/<law>, the
-common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 2: wrong use.
+common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 1: an
+input fails that pruning met, 2: wrong use.
 """
 
 import concurrent.futures
@@ -173,10 +174,15 @@ def gather_laws(laws, outs):
 
 def prune_laws(laws):
     import fuzz
+    import triage
     engine = fuzz.LibFuzzer("fuzz-fast")
     tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
     for law, (before, after) in side_by_side(engine.prune, laws):
         print(f"{law:<24}{before:>8,} files, {after:,} of them kept")
+    failed = [(law, path, reason) for law in laws for path, reason in engine.failing_in_merge(law)]
+    for law, path, reason in failed:
+        print(f"failed: {tree.relative(triage.keep(law, path))}, {law}: {reason}")
+    return tree.EXIT_FINDINGS if failed else tree.EXIT_CLEAN
 
 
 def run():
@@ -187,7 +193,7 @@ def run():
     elif verb == "list" and not rest:
         list_laws(laws)
     elif verb == "prune" and not rest:
-        prune_laws(laws)
+        return prune_laws(laws)
     else:
         raise tree.WrongUse("list, gather [DIR...] or prune")
     return tree.EXIT_CLEAN

@@ -104,7 +104,14 @@ class LibFuzzer:
 
     def prune(self, law):
         """Keeps of a law's common corpus what reaches all of its edges; (files before, files after)."""
-        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, os.path.join(ARTIFACTS, law, "merge"))
+        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, self.merge_artifacts(law))
+
+    def merge_artifacts(self, law):
+        return os.path.join(ARTIFACTS, law, "merge")
+
+    def failing_in_merge(self, law, judges=(), over=triage.never):
+        """(path, reason) of inputs on which pruning failed, and which it drops."""
+        return triage.crashed((self.preset, *judges), law, triage.failing_inputs_below(self.merge_artifacts(law)), over)
 
     def failing_seeds(self, law, stop):
         """It ends at the first of them, in every run, and tells it."""

@@ -107,6 +107,9 @@ class Soak:
         kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]
         print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
               flush=True)
+        explored = self.legs[0][0]
+        for law in self.laws:
+            explored.find_all(law, self.explorer.failing_in_merge(law, triage.JUDGES, lambda: self.stop.again))
 
     def findings(self):
         """[(finding, the engine that found it)], each law and reason once."""

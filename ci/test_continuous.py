@@ -446,6 +446,12 @@ class SoakTest(AflFolder):
                          ["libFuzzer, ASan + UBSan", "libFuzzer, MSan"])
         self.assertEqual(len(os.listdir(corpora.common(LAW))), 1)
 
+    def test_what_fails_while_it_is_pruned_is_a_finding(self):
+        crash = os.path.join(self.folder, "left", "fuzz-artifacts", LAW, "merge", "crash-1")
+        soaking = self.turned([b"a", b"zzz"], merge=f"grep -l z $last/* | while read path; do mv $path {crash}; done")
+        self.assertEqual(self.reasons(soaking), [("libFuzzer", "3 bytes")])
+        self.assertFalse(os.path.exists(crash))
+
 
 class ReportTest(InFolder):
     def test_numbers_are_told_once_and_gaps_are_no_time(self):
