@@ -139,7 +139,11 @@ class LibFuzzer:
             process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        env=fuzz_environment())
-            _, _, usage = os.wait4(process.pid, 0)
+            try:
+                _, _, usage = os.wait4(process.pid, 0)
+            except BaseException:
+                process.kill()
+                raise
             log.seek(0)
             text = log.read()
         return round(executed(text) / max(usage.ru_utime + usage.ru_stime, 0.01)), last_number(r"\bcov: (\d+)", text)

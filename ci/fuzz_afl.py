@@ -223,12 +223,14 @@ class Afl:
         shutil.rmtree(out, ignore_errors=True)
         os.makedirs(out)
         begun = time.monotonic()
-        subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
-                                   ["-S", "canary"], seconds),
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
-        took = time.monotonic() - begun
-        end_orphans()
+        try:
+            subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
+                                       ["-S", "canary"], seconds),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
+            took = time.monotonic() - begun
+        finally:
+            end_orphans()
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
         return took if any(triage.judge(self.binary("canary"), name) for name in crashes) else None
 

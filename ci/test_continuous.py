@@ -21,6 +21,7 @@ import afl_machines
 import campaign
 import check
 import corpora
+import figures
 import fuzz
 import fuzz_afl
 import history
@@ -408,6 +409,15 @@ class AflTest(AflFolder):
         self.assertIn(f"inputs of {LAW}; the next run does", out.getvalue())
         self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
         self.assertTrue(os.path.exists(hang))
+
+    def test_the_speed_is_measured_and_nothing_is_left_behind(self):
+        engine = fuzz_afl.Afl([LAW])
+        started, start = [], engine.start
+        engine.start = lambda *arguments: started.append(start(*arguments)) or started[0]
+        with mock.patch.object(figures, "LAW", LAW), mock.patch.object(fuzz_afl.AflRun, "wait", mock.Mock(side_effect=KeyboardInterrupt)), \
+                self.assertRaises(KeyboardInterrupt):
+            figures.afl_speed(engine)
+        self.assertFalse(started[0].running())
 
 
 class SoakTest(AflFolder):
