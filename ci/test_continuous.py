@@ -305,10 +305,12 @@ class TriageTest(InFolder):
         self.assertLess(len(runs), 90)
 
     def test_a_hang_among_many_is_found(self):
-        hang = self.script("hang", 'for path; do case $path in *hang) exec sleep 60;; esac; done')
-        paths = self.inputs(9, hang=b"h")
-        with mock.patch.multiple(triage, JUDGE_SECONDS=0.5, TOGETHER_SECONDS=0.5):
-            self.assertEqual(list(triage.failing(hang, paths)), [(paths[-1], "hang: over 0.5 s")])
+        paths = self.inputs(90, hang=b"h")
+        with mock.patch.object(triage, "output_of", lambda command, *_: (None, "") if paths[-1] in command else (0, "")):
+            self.assertEqual(list(triage.failing(self.target, paths)), [(paths[-1], f"hang: over {triage.JUDGE_SECONDS} s")])
+
+    def test_what_takes_too_long_is_ended(self):
+        self.assertEqual(triage.output_of(["sleep", "60"], 0.1), (None, ""))
 
     def test_what_fails_in_company_only_is_told(self):
         target = self.script("company", '[ $# -lt 9 ] || { echo "law splits failed: sums"; exit 77; }')
@@ -364,10 +366,16 @@ class AflFolder(InFolder):
 
 
 class AflTest(AflFolder):
-    def fuzzed(self, engine, stop=None):
-        fuzzing = campaign.Campaign(engine, [LAW], 0.5, 1, stop)
+    def fuzzed(self, engine, ask=False):
+        """A campaign that takes what one run has saved."""
+        fuzzing = campaign.Campaign(engine, [LAW], 60, 1)
+        if ask:
+            fuzzing.stop.ask()
+        run = engine.start(LAW, 1, 60)
+        run.interrupt()
+        fuzzing.begun = run.started
         with contextlib.redirect_stdout(io.StringIO()):
-            fuzzing.run()
+            fuzzing.take(run)
         return fuzzing
 
     def reasons(self, fuzzing):
@@ -379,7 +387,10 @@ class AflTest(AflFolder):
         self.write(f"build/fuzz-corpus/{LAW}/{hashlib.sha1(b'ax').hexdigest()}", b"ax")
         self.write(f"build/seeds/{LAW}/case", b"xx")
         engine = fuzz_afl.Afl([LAW])
-        self.assertEqual(self.reasons(self.fuzzed(engine)), ["1 bytes", "2 bytes"])
+        fuzzing = campaign.Campaign(engine, [LAW], 0.1, 1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            fuzzing.run()
+        self.assertEqual(self.reasons(fuzzing), ["1 bytes", "2 bytes"])
         self.assertEqual(os.listdir(corpora.common(LAW)), [])
         self.assertEqual(os.listdir(engine.seeds[LAW]), ["zero"])
 
@@ -397,14 +408,9 @@ class AflTest(AflFolder):
     def test_what_nobody_waits_for_is_left_to_the_next_run(self):
         engine = fuzz_afl.Afl([LAW])
         hang = self.write(f"left/afl-out/{LAW}/run1/hangs/id:000000", b"x")
-        fuzzing = campaign.Campaign(engine, [LAW], 60, 1)
-        fuzzing.stop.ask()
-        run = engine.start(LAW, 1, 60)
-        run.interrupt()
+        fuzzing = self.fuzzed(engine, ask=True)
+        fuzzing.tallies[LAW].cases = 1
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            fuzzing.begun = run.started
-            fuzzing.take(run)
-            fuzzing.tallies[LAW].cases = 1
             fuzzing.report_laws()
         self.assertIn(f"inputs of {LAW}; the next run does", out.getvalue())
         self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
