@@ -25,6 +25,7 @@ import figures
 import fuzz
 import fuzz_afl
 import history
+import metrics
 import oss_fuzz
 import report
 import soak
@@ -454,6 +455,25 @@ class SoakTest(AflFolder):
         self.assertEqual(self.reasons(soaking), [("libFuzzer, ASan + UBSan", "2 bytes"), ("libFuzzer, MSan", "3 bytes")])
         corpora.gather(LAW)
         self.assertEqual([self.read(path) for path in corpora.files_in(corpora.common(LAW))], [b"a"])
+
+    def test_numbers_and_page_are_written_though_nobody_waits_for_findings_to_be_shrunk(self):
+        def find(soaking):
+            soaking.legs[0][0].find(LAW, self.write("crash"), "sums differ")
+
+        written = []
+        with contextlib.ExitStack() as stack:
+            for thing, name, stub in ((soak, "build", lambda laws: None), (corpora, "make_seeds", lambda: None),
+                                      (campaign, "report_canary", lambda *_: True), (fuzz.LibFuzzer, "canary", lambda *_: 1.0),
+                                      (fuzz_afl.Afl, "canary", lambda *_: 1.0), (soak.Soak, "run", find),
+                                      (triage, "explain", lambda *_: os.kill(os.getpid(), signal.SIGINT) or ""),
+                                      (metrics, "keep", lambda name, numbers: written.append(numbers["findings"])),
+                                      (report, "write", lambda: written.append("page") or "page")):
+                stack.enter_context(mock.patch.object(thing, name, stub))
+            stack.enter_context(mock.patch.dict(os.environ, LAW="", SOAK_MINUTES="1"))
+            stack.enter_context(mock.patch("sys.argv", ["soak.py"]))
+            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            self.assertEqual(soak.run(), tree.EXIT_FINDINGS)
+        self.assertEqual(written, [[f"{LAW}: sums differ"], "page"])
 
     def test_queues_that_nobody_waits_for_are_not_called_judged(self):
         soaking = self.turned([b"x"], end=True)
