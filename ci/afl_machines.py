@@ -17,7 +17,7 @@ from all. Ctrl-C ends the instances of this machine; the same line goes on where
     ci/corpora.py gather SHARE        what was found becomes part of the common corpus here
     ci/triage.py SHARE/LAW            what failed
 
-Exit code 0: ended, 1: an instance broke down or inputs failed, 2: wrong use.
+Exit code 0: ended, 1: an instance broke down, or inputs or seeds failed, 2: wrong use.
 """
 
 import hashlib
@@ -32,6 +32,7 @@ import time
 import corpora
 import fuzz_afl
 import tree
+import triage
 
 # What AFL++'s guide recommends for instances that share a corpus: no two search alike.
 MANNERS = (["-p", "explore"], ["-p", "coe"], ["-p", "fast", "-Z"], ["-p", "rare"], ["-p", "exploit"], ["-p", "lin"], ["-p", "quad"],
@@ -116,9 +117,17 @@ def end(processes):
     return len(processes) - len(left)
 
 
-def fuzz_here(role, host, law, out):
+def seeds_that_hold(law):
+    """(the folder of the seeds, how many failed), which are kept and told."""
+    seeds, failed = fuzz_afl.prepare_seeds(law), 0
+    for path, reason in fuzz_afl.failing_seeds(seeds, tree.fuzz_target("afl", law), triage.never):
+        failed += 1
+        print(f"no seed, it fails: {tree.relative(triage.keep(law, path))}: {reason}", flush=True)
+    return seeds, failed
+
+
+def fuzz_here(role, host, law, seeds, out):
     """Until Ctrl-C, or until no instance is left. Instances outlive Ctrl-C and this process, so whatever is wrong here ends them."""
-    seeds = fuzz_afl.prepare_seeds(law)
     processes = []
     with tree.Stop() as stop:
         try:
@@ -144,7 +153,8 @@ def run():
     out = os.path.join(os.path.abspath(share), law)
     os.makedirs(out, exist_ok=True)
     fuzz_afl.adopt_orphans()
-    broken = fuzz_here(role, host, law, out)
+    seeds, failing_seeds = seeds_that_hold(law)
+    broken = fuzz_here(role, host, law, seeds, out)
     tell_status(out)
     failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
               for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]
@@ -152,7 +162,9 @@ def run():
         print(f"{broken} instances ended by themselves: see {tree.shown(out)}/*.log")
     if failed:
         print(f"{len(failed)} inputs failed: ci/triage.py {tree.shown(out)}")
-    return tree.EXIT_FINDINGS if broken or failed else tree.EXIT_CLEAN
+    if failing_seeds:
+        print(f"{failing_seeds} seeds failed: make triage")
+    return tree.EXIT_FINDINGS if broken or failed or failing_seeds else tree.EXIT_CLEAN
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
     longest_run                   seconds after which a run is ended and another may start
     binary(law)                   its fuzz target
     start(law, number, seconds)   a Run, which is interrupted after so long; `number` tells apart runs of one law
+    failing_seeds(law, stop)      (path, reason) of what fails of that which its runs start from, if they do not tell
     canary(seconds)               seconds until the planted bug was found, or None
 """
 
@@ -27,6 +28,7 @@ OVERHEAD_OF_A_RUN_SECONDS = 0.15
 # A law that failed so often has no further turn.
 MOST_FAILURES_OF_A_LAW = 5
 STOP_GRACE_SECONDS = 5
+PATIENCE_IS_TOLD_AFTER_SECONDS = 2
 CANARY_SECONDS = 10
 RECENT_BYTES = 16384
 
@@ -34,13 +36,18 @@ RECENT_BYTES = 16384
 class Run:
     """One process of a fuzzer that fuzzes one law. Engines extend it."""
 
+    END_SIGNAL = signal.SIGINT
+    # How long it may take from there to its end, the time included after which it calls an input a hang.
+    GRACE_SECONDS = STOP_GRACE_SECONDS
+
     def __init__(self, law, command, environment, limit, log_path=None):
         """Output goes to the file at `log_path`, or if there is none its end is kept in memory."""
         self.law = law
         self.limit = limit
         self.started = time.monotonic()
         self.ended = None
-        self.interrupted = False
+        self.asked_at = None
+        self.stuck = False
         self.log_path = log_path
         log = open(log_path, "wb") if log_path else subprocess.PIPE
         self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log,
@@ -75,11 +82,18 @@ class Run:
         except subprocess.TimeoutExpired:
             pass
 
+    @property
+    def interrupted(self):
+        return self.asked_at is not None
+
     def interrupt(self):
-        """Fuzzers take this as a wish to end, and write down what they have."""
+        """Fuzzers take this as a wish to end, and write down what they have. One that takes no notice is ended."""
         if not self.interrupted:
-            self.interrupted = True
-            self.signal(signal.SIGINT)
+            self.asked_at = time.monotonic()
+            self.signal(self.END_SIGNAL)
+        elif self.running() and time.monotonic() - self.asked_at > self.GRACE_SECONDS:
+            self.stuck = True
+            self.signal(signal.SIGKILL)
 
     def signal(self, number):
         if self.running():
@@ -96,8 +110,9 @@ class Run:
         "crashes" that it saved and that nobody has judged yet, if it goes on after one."""
         raise NotImplementedError
 
-    def failing_inputs(self):
-        """[(path, reason)] of the inputs on which the law or a sanitizer failed."""
+    def failing_inputs(self, stop):
+        """(path, reason) of the inputs on which the law or a sanitizer failed. Raises triage.Unjudged where somebody does not want to wait
+        for it."""
         raise NotImplementedError
 
     def broken(self):
@@ -125,6 +140,7 @@ class Tally:
         self.findings = {}
         self.failures = 0
         self.broken = None
+        self.unjudged = False
 
     def add(self, run, numbers):
         self.cases += numbers["cases"]
@@ -168,6 +184,8 @@ class Campaign:
             self.run_until_stopped(seconds)
 
     def run_until_stopped(self, seconds):
+        for law in self.tallies:
+            self.find_all(law, self.engine.failing_seeds(law, self.stop))
         self.seconds = seconds or self.seconds
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
@@ -219,11 +237,17 @@ class Campaign:
         return True
 
     def end(self, runs):
-        for run in runs:
-            run.interrupt()
-        patience = time.monotonic() + STOP_GRACE_SECONDS
-        while any(run.running() for run in runs) and time.monotonic() < patience:
+        told = time.monotonic() + PATIENCE_IS_TOLD_AFTER_SECONDS
+        left = runs
+        while left and not self.stop.again:
+            for run in left:
+                run.interrupt()
             time.sleep(0.05)
+            left = [run for run in left if run.running()]
+            if left and time.monotonic() >= told:
+                told = math.inf
+                print(f"waiting for {' '.join(sorted({run.law for run in left}))}: an input may hang, which is known within"
+                      f" {max(run.GRACE_SECONDS for run in left)} s; Ctrl-C ends it at once", flush=True)
         for run in runs:  # all of them, before one that cannot be taken leaves others behind
             run.signal(signal.SIGKILL)
         for run in runs:
@@ -234,15 +258,32 @@ class Campaign:
         run.finish()
         tally = self.tallies[run.law]
         tally.add(run, run.numbers())
-        failing = run.failing_inputs()
-        for path, reason in failing:
-            tally.failures += 1
-            if reason not in tally.findings:
-                history.append(self.session, self.engine.name, run.law, finding=reason)
-                tally.findings[reason] = triage.Finding(run.law, reason, triage.keep(run.law, path))
-        if not failing and run.broken():
+        failures = self.find_all(run.law, run.failing_inputs(self.stop))
+        tally.failures += failures
+        if not failures and run.broken():
             tally.broken = last_lines(run.log_text())
         self.tell(tally)
+
+    def find_all(self, law, failing):
+        """Takes (path, reason) of inputs that fail; how many they were. Those that nobody wanted to wait for are left to the next run."""
+        count = 0
+        try:
+            for path, reason in failing:
+                count += 1
+                self.find(law, path, reason)
+        except triage.Unjudged:
+            self.tallies[law].unjudged = True
+        return count
+
+    def find(self, law, path, reason):
+        findings = self.tallies[law].findings
+        if reason not in findings:
+            history.append(self.session, self.engine.name, law, finding=reason)
+            findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
+        elif reason == triage.UNREPRODUCED:  # alike only in what is not known
+            triage.keep(law, path)
+        else:
+            corpora.evict(law, path)
 
     def tell(self, tally, run=None):
         numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
@@ -262,9 +303,9 @@ class Campaign:
     def findings(self):
         return [finding for tally in self.tallies.values() for finding in tally.findings.values()]
 
-    def report(self):
+    def report(self, stop):
         self.report_laws()
-        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law))
+        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law), stop)
         print(flush=True)
 
     def report_laws(self):
@@ -279,10 +320,15 @@ class Campaign:
         if self.unfuzzed():
             why = "it was ended before" if self.stopped else "give it more time"
             print(f"\nno case was run of: {' '.join(self.unfuzzed())} ({why})")
+        if self.unjudged():
+            print(f"\nnot judged, it was ended before: inputs of {' '.join(self.unjudged())}; the next run does")
 
     def unfuzzed(self):
         """Laws that had no turn: nothing is known about them."""
         return [tally.law for tally in self.tallies.values() if not (tally.cases or tally.broken or tally.findings)]
+
+    def unjudged(self):
+        return [tally.law for tally in self.tallies.values() if tally.unjudged]
 
     def clean(self):
         """Is nothing known against any law, and was any left out only because somebody ended it early?"""
@@ -290,10 +336,11 @@ class Campaign:
 
 
 def exit_code(campaigns, others_clean):
-    """Of a script, with what else it looked at: one that was ended before every law had a case is not clean, but interrupted."""
+    """Of a script, with what else it looked at: one that was ended before every law had a case, and all that a fuzzer saved was judged, is
+    not clean, but interrupted."""
     if not (others_clean and all(fuzzing.clean() for fuzzing in campaigns)):
         return tree.EXIT_FINDINGS
-    return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() for fuzzing in campaigns) else tree.EXIT_CLEAN
+    return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() or fuzzing.unjudged() for fuzzing in campaigns) else tree.EXIT_CLEAN
 
 
 def report_canary(seconds, engine):

@@ -10,7 +10,8 @@
     JOBS=n                         processes at once
 
 Both fuzzers start from all of it: corpus/seeds/<law>, build/seeds/<law> (made of the text cases) and build/fuzz-corpus/<law>, the
-common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 2: wrong use.
+common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 1: an
+input fails that pruning met, 2: wrong use.
 """
 
 import concurrent.futures
@@ -67,26 +68,34 @@ def make_seeds():
     return done.stdout.strip()
 
 
-def queued(law, out=AFL_OUT):
+def copy_whole(source, target, copy):
+    """By way of `copy`: a file that is there is whole, or its name would keep the whole one out."""
+    try:
+        shutil.copyfile(source, copy)
+        os.replace(copy, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(copy)
+
+
+def queued(law, out=None):
     """What AFL++ instances kept in their queues below an output folder."""
-    return [path for queue in tree.matching(os.path.join(out, law), "*", "queue") for path in files_in(queue)]
+    return [path for queue in tree.matching(os.path.join(out or AFL_OUT, law), "*", "queue") for path in files_in(queue)]
 
 
-def gather(law, outs=(AFL_OUT,)):
+def gather(law, outs=None):
     """Copies what AFL++ found to the common corpus; how many files were new there."""
     folder = common(law)
     os.makedirs(folder, exist_ok=True)
     before = len(os.listdir(folder))
     known = {os.path.basename(path) for path in files_in(folder)}
     copy = f"{folder}.{os.getpid()}"
-    for out in outs:
+    for out in outs or [AFL_OUT]:
         for path in queued(law, out):
             name = named_by_content(path)
             if name not in known:
                 known.add(name)
-                # A file that is there is whole, or its name would keep the whole one out.
-                shutil.copyfile(path, copy)
-                os.replace(copy, os.path.join(folder, name))
+                copy_whole(path, os.path.join(folder, name), copy)
     return len(os.listdir(folder)) - before
 
 
@@ -163,17 +172,22 @@ def gather_laws(laws, outs):
         if not os.path.isdir(out):
             raise tree.WrongUse(f"{out} is no folder")
     tree.alone("fuzzing")
-    for law, new in side_by_side(lambda law: gather(law, outs or [AFL_OUT]), laws):
+    for law, new in side_by_side(lambda law: gather(law, outs), laws):
         print(f"{law:<24}{new:>8,} new of AFL++'s {sum(len(queued(law, out)) for out in outs or [AFL_OUT]):,}")
 
 
 def prune_laws(laws):
     import fuzz
+    import triage
     tree.alone("fuzzing")
     engine = fuzz.LibFuzzer("fuzz-fast")
     tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
     for law, (before, after) in side_by_side(engine.prune, laws):
         print(f"{law:<24}{before:>8,} files, {after:,} of them kept")
+    failed = [(law, path, reason) for law in laws for path, reason in engine.failing_in_merge(law)]
+    for law, path, reason in failed:
+        print(f"failed: {tree.relative(triage.keep(law, path))}, {law}: {reason}")
+    return tree.EXIT_FINDINGS if failed else tree.EXIT_CLEAN
 
 
 def run():
@@ -181,8 +195,10 @@ def run():
     laws = tree.chosen_laws(os.environ.get("LAW"))
     if verb == "gather":
         gather_laws(laws, rest)
-    elif verb in ("list", "prune") and not rest:
-        {"list": list_laws, "prune": prune_laws}[verb](laws)
+    elif verb == "list" and not rest:
+        list_laws(laws)
+    elif verb == "prune" and not rest:
+        return prune_laws(laws)
     else:
         raise tree.WrongUse("list, gather [DIR...] or prune")
     return tree.EXIT_CLEAN

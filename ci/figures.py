@@ -30,10 +30,12 @@ def median_speed(engine):
 def afl_speed(afl):
     """(execs a second, stability) of one afl-fuzz."""
     run = afl.start(LAW, 1, AFL_SECONDS)
-    while run.running() and not run.overdue():
-        run.wait(0.1)
-    run.interrupt()
-    run.finish()
+    try:
+        while run.running() and not run.overdue():
+            run.wait(0.1)
+    finally:  # it is in a session of its own, out of Ctrl-C's reach
+        run.interrupt()
+        run.finish()
     numbers = run.numbers()
     return numbers["cases"] // max(numbers["seconds"], 1), numbers["stability"]
 

@@ -6,13 +6,14 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-Ctrl-C ends it early and still reports. Exit code 0: clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong
-use, 130: ended before every law had a case.
+Ctrl-C ends it early and still reports; a second one does not wait for an input that may hang. Exit code 0: clean, 1: findings, or the
+canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,10 +28,11 @@ SPEED_SECONDS = 3
 SPEED_LAW = "equivalence"
 # Room for the longest drawn case, and a little to mutate with.
 LONGEST_INPUT = 256
+HANG_SECONDS = 10
 ARTIFACTS = os.path.join(tree.BUILD, "fuzz-artifacts")
 # How often an edge was taken is no feedback here: it follows the number of tokens, costs half of the speed, and leads to no edge
 # that is not found without.
-LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+LIBFUZZER_OPTIONS = [f"-max_len={LONGEST_INPUT}", f"-timeout={HANG_SECONDS}", "-rss_limit_mb=2048", "-print_final_stats=1",
                      "-use_value_profile=0", "-use_counters=0"]
 
 
@@ -53,6 +55,12 @@ def executed(text):
 
 
 class LibFuzzerRun(campaign.Run):
+    # Heard between two inputs, so that one that hangs is called a timeout and saved; SIGINT drops it. While libFuzzer loads a corpus it
+    # hears nothing.
+    END_SIGNAL = signal.SIGUSR1
+    # It looks for hangs every half of that time, and has a report to write.
+    GRACE_SECONDS = 3 * HANG_SECONDS
+
     def __init__(self, law, number, binary, seconds):
         self.artifacts = os.path.join(ARTIFACTS, law, str(number))
         shutil.rmtree(self.artifacts, ignore_errors=True)
@@ -72,7 +80,7 @@ class LibFuzzerRun(campaign.Run):
                        last_number(r"^stat::new_units_added: +(\d+)", text)),
         }
 
-    def failing_inputs(self):
+    def failing_inputs(self, stop):
         inputs = [name for name in corpora.files_in(self.artifacts) if os.path.basename(name) != "log"]
         reason = triage.reason_of(self.log_text()) or "crash"
         return [(name, reason) for name in inputs]
@@ -80,7 +88,8 @@ class LibFuzzerRun(campaign.Run):
     def broken(self):
         """Without an input, it is also what a failure leaves that struck within malloc: libFuzzer waits there for the memory to save the
         input with, until it is interrupted."""
-        return not self.interrupted or triage.reason_of(self.log_text()) is not None
+        log = self.log_text()
+        return not self.interrupted or triage.reason_of(log) is not None or (self.stuck and "INITED" in log)
 
 
 class LibFuzzer:
@@ -96,7 +105,18 @@ class LibFuzzer:
 
     def prune(self, law):
         """Keeps of a law's common corpus what reaches all of its edges; (files before, files after)."""
-        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, os.path.join(ARTIFACTS, law, "merge"))
+        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, self.merge_artifacts(law))
+
+    def merge_artifacts(self, law):
+        return os.path.join(ARTIFACTS, law, "merge")
+
+    def failing_in_merge(self, law, judges=(), over=triage.never):
+        """(path, reason) of inputs on which pruning failed, and which it drops."""
+        return triage.crashed((self.preset, *judges), law, triage.failing_inputs_below(self.merge_artifacts(law)), over)
+
+    def failing_seeds(self, law, stop):
+        """It ends at the first of them, in every run, and tells it."""
+        return ()
 
     def start(self, law, number, seconds):
         return LibFuzzerRun(law, number, self.binary(law), seconds)
@@ -120,7 +140,11 @@ class LibFuzzer:
             process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        env=fuzz_environment())
-            _, _, usage = os.wait4(process.pid, 0)
+            try:
+                _, _, usage = os.wait4(process.pid, 0)
+            except BaseException:
+                process.kill()
+                raise
             log.seek(0)
             text = log.read()
         return round(executed(text) / max(usage.ru_utime + usage.ru_stime, 0.01)), last_number(r"\bcov: (\d+)", text)
@@ -162,14 +186,15 @@ def run():
     tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
     corpora.make_seeds()
     engine = LibFuzzer()
-    left = triage.salvage(engine.binary)
+    left = triage.salvage(laws, [engine.preset])
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    fuzzing.run()
-    triage.report(left, lambda finding: engine.binary(finding.law))
-    fuzzing.report()
-    code = campaign.exit_code([fuzzing], canary_found and not left)
+    with tree.Stop() as stop:
+        fuzzing.run()
+        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        fuzzing.report(stop)
+        code = campaign.exit_code([fuzzing], canary_found and not left)
     if code == tree.EXIT_CLEAN and not fuzzing.stopped:
         print_figures()
     return code

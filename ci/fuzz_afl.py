@@ -6,8 +6,9 @@
     LAW=a,b           only these laws
     JOBS=n            processes at once; all processors if not given
 
-afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here. Ctrl-C ends it early and still reports. Exit code 0:
-clean, 1: findings, or the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case.
+afl-fuzz exits 0 whatever it found, so its crashes/ and hangs/ are judged here, and its seeds before, of which it skips those that fail.
+Ctrl-C ends it early and still reports, but does not wait for hangs to be judged: the next run does. Exit code 0: clean, 1: findings, or
+the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case, and all was judged.
 """
 
 import contextlib
@@ -115,10 +116,22 @@ def prepare_seeds(law):
         for name in corpora.files_in(source):
             if os.path.getsize(name):
                 shutil.copyfile(name, os.path.join(folder, os.path.basename(name)))
+    need_a_seed(folder)
+    return folder
+
+
+def need_a_seed(folder):
     if not os.listdir(folder):
         with open(os.path.join(folder, "zero"), "wb") as file:
             file.write(b"\0")
-    return folder
+
+
+def failing_seeds(folder, binary, over):
+    """(path, reason) of seeds on which the target fails; then they are no seeds. AFL++ would skip them without a word."""
+    for path, reason in triage.failing(binary, corpora.files_in(folder), over):
+        yield path, reason
+        os.remove(path)
+    need_a_seed(folder)
 
 
 def afl_command(binary, cmplog_binary, seeds, out, role, seconds):
@@ -158,14 +171,11 @@ class AflRun(campaign.Run):
             "stability": stats.get("stability"),
         }
 
-    def failing_inputs(self):
-        failing = []
-        for kind in ("crashes", "hangs"):
-            for name in inputs_in(os.path.join(self.folder, kind)):
-                reason = triage.judge(self.engine.binary(self.law), name)
-                if reason:
-                    failing.append((name, reason))
-        return failing
+    def failing_inputs(self, stop):
+        """What is called a hang takes long to judge, and on a busy machine it mostly is none."""
+        crashes, hangs = [inputs_in(os.path.join(self.folder, kind)) for kind in ("crashes", "hangs")]
+        yield from triage.crashed(("afl", *self.engine.judges), self.law, crashes, lambda: stop.again)
+        yield from triage.failing(self.engine.binary(self.law), hangs, lambda: stop.asked)
 
     def broken(self):
         """One that is interrupted while its fork server starts dies too; a law that never ran is told of by the campaign."""
@@ -176,9 +186,11 @@ class Afl:
     name = "AFL++"
     longest_run = 10**9
 
-    def __init__(self, laws, cmplog=True):
+    def __init__(self, laws, cmplog=True, judges=()):
+        """`judges` are builds that are asked too about a crash that does not reproduce."""
         adopt_orphans()
         self.cmplog = cmplog
+        self.judges = judges
         self.laws = laws
         self.start_afresh()
 
@@ -199,6 +211,9 @@ class Afl:
     def out(self, law):
         return os.path.join(corpora.AFL_OUT, law)
 
+    def failing_seeds(self, law, stop):
+        return failing_seeds(self.seeds[law], self.binary(law), lambda: stop.asked)
+
     def start(self, law, number, seconds):
         role = "-S" if law in self.started else "-M"
         self.started.add(law)
@@ -209,12 +224,14 @@ class Afl:
         shutil.rmtree(out, ignore_errors=True)
         os.makedirs(out)
         begun = time.monotonic()
-        subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
-                                   ["-S", "canary"], seconds),
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
-        took = time.monotonic() - begun
-        end_orphans()
+        try:
+            subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
+                                       ["-S", "canary"], seconds),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
+            took = time.monotonic() - begun
+        finally:
+            end_orphans()
         crashes = inputs_in(os.path.join(out, "canary", "crashes"))
         return took if any(triage.judge(self.binary("canary"), name) for name in crashes) else None
 
@@ -222,8 +239,7 @@ class Afl:
 def run():
     if len(sys.argv) > 1:
         raise tree.WrongUse("no arguments: FUZZ_SECONDS=, LAW= and JOBS= are read from the environment")
-    if not shutil.which("afl-fuzz"):
-        raise tree.WrongUse("afl-fuzz is missing: run ci/install-deps.sh")
+    tree.require("afl-fuzz")
     seconds, laws, jobs = campaign.settings()
     tree.alone("fuzzing")
     print(f"building the fuzz targets, {tree.commit()}", flush=True)
@@ -232,17 +248,18 @@ def run():
     tree.build("afl", *targets)
     tree.build("afl-cmplog", *targets)
     corpora.make_seeds()
-    left = triage.salvage(lambda law: tree.fuzz_target("afl", law))
+    left = triage.salvage(laws, ["afl"])
     engine = Afl(laws)
     canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
     print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    fuzzing.run()
-    for law in laws:
-        corpora.gather(law)
-    triage.report(left, lambda finding: engine.binary(finding.law))
-    fuzzing.report()
-    return campaign.exit_code([fuzzing], canary_found and not left)
+    with tree.Stop() as stop:
+        fuzzing.run()
+        for law in laws:
+            corpora.gather(law)
+        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        fuzzing.report(stop)
+        return campaign.exit_code([fuzzing], canary_found and not left)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@
     JOBS=n            processes at once; all processors if not given
 
 In turns of a quarter of an hour: libFuzzer explores with the build without sanitizers, the builds with ASan + UBSan and with MSan judge
-what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus, which is then
-pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with a summary and
-build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary was not
-found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case with every build.
+what that found and go on from there, and AFL++ starts from all of it; what AFL++ found is copied to the common corpus and judged by the same
+two builds, and the corpus is then pruned. Ctrl-C ends it early and still reports; after a kill, the next run keeps what failed. Ends with
+a summary and build/fuzz-report.html; of all laws, its numbers are kept for docs/METRICS.md. Exit code 0: clean, 1: findings, or the canary
+was not found, or a law was not fuzzed, 2: wrong use, 130: ended before every law had a case with every build, and all was judged.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -41,9 +42,9 @@ class Soak:
         self.seconds = minutes * 60
         self.stop = tree.Stop()
         self.explorer = fuzz.LibFuzzer("fuzz-fast", "libFuzzer")
-        self.afl = fuzz_afl.Afl(laws)
-        engines = ((self.explorer, 0.35), (fuzz.LibFuzzer("fuzz", "libFuzzer, ASan + UBSan"), 0.2),
-                   (fuzz.LibFuzzer("fuzz-msan", "libFuzzer, MSan"), 0.1), (self.afl, 0.35))
+        self.judges = [fuzz.LibFuzzer(preset, f"libFuzzer, {name}") for preset, name in zip(triage.JUDGES, ("ASan + UBSan", "MSan"))]
+        self.afl = fuzz_afl.Afl(laws, judges=triage.JUDGES)
+        engines = zip((self.explorer, *self.judges, self.afl), (0.35, 0.2, 0.1, 0.35))
         self.legs = [(campaign.Campaign(engine, laws, 0, jobs, self.stop), share) for engine, share in engines]
 
     def left(self):
@@ -61,17 +62,54 @@ class Soak:
         """Pruning takes what it takes, and the next turn has that much less."""
         for fuzzing, share in self.legs:
             if self.stop.asked:
-                break
+                return
             print(f"\n{fuzzing.engine.name}, {share * seconds:.0f} s", flush=True)
             if fuzzing.engine is self.afl:
                 self.afl.start_afresh()
             fuzzing.run(share * seconds)
         passed = sum(corpora.gather(law) for law in self.laws)
         print(f"\nAFL++ passed {passed:,} inputs to the common corpus", flush=True)
+        self.judge_queues()
         if not self.stop.asked:
-            kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]
-            print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
-                  flush=True)
+            self.prune()
+
+    def judge_queues(self):
+        """What AFL++ kept for reasons that pruning does not know is dropped by it, and after the last turn nobody comes."""
+        for fuzzing, _ in self.legs:
+            if fuzzing.engine in self.judges:
+                self.judge_queues_with(fuzzing)
+
+    def judge_queues_with(self, fuzzing):
+        told, done = time.monotonic(), 0
+
+        def judge(law):
+            nonlocal told, done
+            inputs = len(corpora.queued(law))
+            found = fuzzing.find_all(law, self.failing_in_queues(law, fuzzing.engine))
+            done += 1
+            if time.monotonic() - told >= campaign.PROGRESS_EVERY_SECONDS:
+                told = time.monotonic()
+                print(f"{fuzzing.engine.name}: {done} of {len(self.laws)} queues", flush=True)
+            return inputs, found
+
+        counts = [count for _, count in corpora.side_by_side(judge, self.laws)]
+        print(f"{fuzzing.engine.name}: {sum(inputs for inputs, _ in counts):,} inputs of AFL++'s queues"
+              f" {'left, it was ended' if self.stop.asked else 'judged'}, {sum(found for _, found in counts)} fail", flush=True)
+
+    def failing_in_queues(self, law, engine):
+        """Those leave the queue, which is gathered again."""
+        for path, reason in triage.failing(engine.binary(law), corpora.queued(law), lambda: self.stop.asked):
+            yield path, reason
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+
+    def prune(self):
+        kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]
+        print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
+              flush=True)
+        explored = self.legs[0][0]
+        for law in self.laws:
+            explored.find_all(law, self.explorer.failing_in_merge(law, triage.JUDGES, lambda: self.stop.again))
 
     def findings(self):
         """[(finding, the engine that found it)], each law and reason once."""
@@ -91,13 +129,13 @@ class Soak:
                                    "process_minutes": round(sum(tally.seconds for tally in tallies) / 60, 1)}
                             for name, tallies in legs.items()}}
 
-    def report(self):
+    def report(self, stop):
         for fuzzing, _ in self.legs:
             print(f"\n{fuzzing.engine.name}")
             fuzzing.report_laws()
         found = self.findings()
         engines = {finding: engine for finding, engine in found}
-        triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law))
+        triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law), stop)
         numbers = self.numbers()
         engines = numbers["engines"].values()
         print(f"\nsoak: {numbers['minutes']:.1f} minutes{', ended early' if self.stop.asked else ''}, {numbers['laws']} laws,"
@@ -126,17 +164,18 @@ def run():
     print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
     build(laws)
     corpora.make_seeds()
-    left = triage.salvage(lambda law: tree.fuzz_target("fuzz", law))
+    left = triage.salvage(laws, triage.JUDGES)
     canaries = [campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
                 for engine in (fuzz.LibFuzzer(), fuzz_afl.Afl([]))]
     soak = Soak(laws, minutes, jobs)
-    soak.run()
-    triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law))
-    numbers = soak.report()
-    code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
-    if not (os.environ.get("LAW") or soak.stop.asked):
-        measurement.keep({**numbers, "canaries": canaries}, code == tree.EXIT_CLEAN)
-    print(f"plots: {tree.relative(report.write())}", flush=True)
+    with tree.Stop() as stop:
+        soak.run()
+        triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law), stop)
+        numbers = soak.report(stop)
+        code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
+        if not (os.environ.get("LAW") or soak.stop.asked):
+            measurement.keep({**numbers, "canaries": canaries}, code == tree.EXIT_CLEAN)
+        print(f"plots: {tree.relative(report.write())}", flush=True)
     return code
 
 

@@ -35,7 +35,7 @@ class FakeRun(campaign.Run):
     def numbers(self):
         return {"cases": 100, "edges": 7, "new": 1, "seconds": self.seconds()}
 
-    def failing_inputs(self):
+    def failing_inputs(self, stop):
         reason = triage.reason_of(self.log_text())
         return [(self.found, reason)] if os.path.exists(self.found) else []
 
@@ -55,20 +55,26 @@ class FakeFuzzer:
     def binary(self, law):
         return os.path.join(tree.BUILD, law)
 
+    def failing_seeds(self, law, stop):
+        return ()
+
     def start(self, law, number, seconds):
         self.started.append(law)
         return FakeRun(law, number, self.script, seconds, self.folder)
 
 
-class CampaignTest(unittest.TestCase):
+class InFolder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        for module, name in ((tree, "FINDINGS"), (history, "FILE")):
-            self.addCleanup(setattr, module, name, getattr(module, name))
-            setattr(module, name, os.path.join(self.folder, name))
+        for module, name in ((tree, "FINDINGS"), (tree, "BUILD"), (history, "FILE"), (fuzz, "ARTIFACTS")):
+            patch = mock.patch.object(module, name, os.path.join(self.folder, name))
+            patch.start()
+            self.addCleanup(patch.stop)
 
+
+class CampaignTest(InFolder):
     def fuzz(self, script, laws=("splits",), seconds=1.0, jobs=1):
         engine = FakeFuzzer(self.folder, script)
         fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
@@ -79,7 +85,7 @@ class CampaignTest(unittest.TestCase):
     def printed(self, act, *arguments):
         out = io.StringIO()
         explain = triage.explain
-        triage.explain = lambda finding, binary: ""
+        triage.explain = lambda *_: ""
         self.addCleanup(setattr, triage, "explain", explain)
         with contextlib.redirect_stdout(out):
             act(*arguments)
@@ -87,7 +93,7 @@ class CampaignTest(unittest.TestCase):
 
     def test_crashes_of_a_run_count_while_it_runs(self):
         fuzzing, _ = self.fuzz("sleep 60", seconds=0.5)
-        self.assertNotIn("rested", self.printed(fuzzing.report))
+        self.assertNotIn("rested", self.printed(fuzzing.report, tree.Stop()))
 
         class Running:
             def numbers(self):
@@ -107,7 +113,7 @@ class CampaignTest(unittest.TestCase):
 
     def test_equal_reasons_are_one_finding_and_the_law_rests_after_some(self):
         fuzzing, engine = self.fuzz(f"echo x > $1; echo '{FAILING}'; exit 77", seconds=5.0)
-        self.assertRegex(self.printed(fuzzing.report), r"(?m)^splits .* 1  rested after 5 failures$")
+        self.assertRegex(self.printed(fuzzing.report, tree.Stop()), r"(?m)^splits .* 1  rested after 5 failures$")
         self.assertEqual([finding.reason for finding in fuzzing.findings()], ["sums differ"])
         self.assertEqual(len(engine.started), campaign.MOST_FAILURES_OF_A_LAW)
         self.assertFalse(fuzzing.clean())
@@ -168,6 +174,14 @@ class CampaignTest(unittest.TestCase):
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
 
+class StopTest(unittest.TestCase):
+    def test_two_signals_at_once_are_one_wish(self):
+        stop = tree.Stop()
+        with mock.patch("time.monotonic", mock.Mock(side_effect=(100.0, 100.1, 102.0))):
+            asked = [(stop.ask(), stop.asked, stop.again)[1:] for _ in range(3)]
+        self.assertEqual(asked, [(True, False), (True, False), (True, True)])
+
+
 class ReasonTest(unittest.TestCase):
     def test_reasons(self):
         for text, reason in (
@@ -180,21 +194,68 @@ class ReasonTest(unittest.TestCase):
                 self.assertEqual(triage.reason_of(text), reason)
 
 
-class LibFuzzerRunTest(unittest.TestCase):
+class LibFuzzerRunTest(InFolder):
+    # A hang: it hears no wish to end, but is told and saved while others wait for it.
+    HANG = ("for i; do case $i in -artifact_prefix=*) saved=${i#*=}timeout-1;; esac; done; trap : USR1; echo '#2 INITED cov: 3'\n"
+            ": > there; until [ \"$waited\" = xxxxx ]; do sleep 0.1; [ ! -e asked ] || waited=x$waited; done\n"
+            "echo x > $saved; echo '==7== ERROR: libFuzzer: timeout after 10 seconds'; exit 70")
+
+    def target(self, script):
+        path = os.path.join(self.folder, "target")
+        with open(path, "w") as file:
+            file.write(f"#!/bin/sh\ncd {self.folder}\n{script}\n")
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def wait_for(self, name):
+        while not os.path.exists(os.path.join(self.folder, name)):
+            time.sleep(0.01)
+
     def broken(self, script):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(fuzz, ARTIFACTS=os.path.join(folder, "artifacts")), \
-                mock.patch.object(tree, "BUILD", folder):
-            target = os.path.join(folder, "target")
-            with open(target, "w") as file:
-                file.write(f"#!/bin/sh\n{script}\n: > {folder}/there\nexec sleep 60\n")
-            os.chmod(target, stat.S_IRWXU)
-            run = fuzz.LibFuzzerRun("splits", 1, target, 60)
-            while not os.path.exists(os.path.join(folder, "there")):
+        run = fuzz.LibFuzzerRun("splits", 1, self.target(f"rm -f there; {script}; : > there; exec sleep 60"), 60)
+        self.wait_for("there")
+        run.interrupt()
+        run.finish()
+        self.assertEqual(run.failing_inputs(tree.Stop()), [])
+        return run.broken()
+
+    def hung(self, script, grace, asks):
+        """A campaign whose only run is asked to end while it hangs."""
+        engine = fuzz.LibFuzzer()
+        engine.binary = lambda law: self.target(script)
+        fuzzing = campaign.Campaign(engine, ["splits"], 60, 1)
+        out = io.StringIO()
+
+        def ask():
+            self.wait_for("there")
+            fuzzing.stop.ask()
+            open(os.path.join(self.folder, "asked"), "w").close()
+            while asks == 2 and "Ctrl-C ends it at once" not in out.getvalue():
                 time.sleep(0.01)
-            run.interrupt()
-            run.finish()
-            self.assertEqual(run.failing_inputs(), [])
-            return run.broken()
+            for _ in range(asks - 1):
+                fuzzing.stop.ask()
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        with mock.patch.object(fuzz.LibFuzzerRun, "GRACE_SECONDS", grace), contextlib.redirect_stdout(out):
+            fuzzing.run()
+        asking.join()
+        return fuzzing
+
+    def test_a_hang_at_the_end_of_a_run_is_a_finding(self):
+        fuzzing = self.hung(self.HANG, 60, 1)
+        self.assertEqual([finding.reason for finding in fuzzing.findings()], ["libFuzzer: timeout"])
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_FINDINGS)
+
+    def test_a_run_that_never_ends_is_ended_and_told(self):
+        fuzzing = self.hung(f"trap '' USR1 INT; {self.HANG.replace('asked', 'never')}", 0.2, 1)
+        self.assertIn("INITED", fuzzing.tallies["splits"].broken)
+        self.assertFalse(fuzzing.clean())
+
+    def test_a_second_wish_to_end_is_granted_at_once(self):
+        with mock.patch.object(campaign, "PATIENCE_IS_TOLD_AFTER_SECONDS", 0.6):
+            fuzzing = self.hung(f"trap '' USR1 INT; {self.HANG.replace('asked', 'never')}", 60, 2)
+        self.assertIsNone(fuzzing.tallies["splits"].broken)
 
     def test_a_failure_that_left_no_input_is_not_lost(self):
         self.assertTrue(self.broken("echo 'free(): corrupted unsorted chunks'; echo '==7== ERROR: libFuzzer: deadly signal'"))

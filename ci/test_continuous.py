@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import signal
 import stat
 import subprocess
 import tempfile
@@ -18,13 +19,17 @@ import unittest
 from unittest import mock
 
 import afl_machines
+import campaign
 import check
 import corpora
+import figures
 import fuzz
 import fuzz_afl
 import history
+import metrics
 import oss_fuzz
 import report
+import soak
 import suite
 import tree
 import triage
@@ -59,6 +64,19 @@ class InFolder(unittest.TestCase):
 
     def script(self, name, text):
         return self.write(name, f"#!/bin/sh\n{text}\n".encode(), executable=True)
+
+    def fuzz_target(self, preset, law=LAW, fails_on="x", merge="exit 0"):
+        """Fails on the first file that holds this, for a reason that is its length."""
+        return self.script(f"build/{preset}/fuzz/fuzz_{law}",
+                           f'case " $* " in *" -merge=1 "*) for last; do :; done; {merge};; esac\n'
+                           f'for path in $(grep -l "{fails_on}" "$@"); do\n'
+                           'echo "law splits failed: $(($(wc -c < "$path"))) bytes"; exit 77; done')
+
+
+def cut_off(source, target):
+    with open(target, "wb") as file:
+        file.write(b"a")
+    raise OSError(errno.ENOSPC, "no space left")
 
 
 class CorporaTest(InFolder):
@@ -155,12 +173,6 @@ class CorporaTest(InFolder):
 
     def test_what_is_gathered_is_whole(self):
         path = self.write(f"out/{LAW}/one/queue/id:000000", b"abc")
-
-        def cut_off(source, target):
-            with open(target, "wb") as file:
-                file.write(b"a")
-            raise OSError(errno.ENOSPC, "no space left")
-
         out = [os.path.join(self.folder, "out")]
         with mock.patch("shutil.copyfile", cut_off), self.assertRaises(OSError):
             corpora.gather(LAW, out)
@@ -171,9 +183,9 @@ class CorporaTest(InFolder):
 class TriageTest(InFolder):
     def setUp(self):
         super().setUp()
-        # Fails on inputs that hold an x, for a reason that is their length.
-        self.target = self.script("target", 'grep -q x "$1" || exit 0\n'
-                                  'echo "law splits failed: $(wc -c < "$1") bytes"; exit 77')
+        self.target = self.fuzz_target("fuzz")
+        self.fuzz_target("fuzz-msan", fails_on="no such input")
+        self.fuzz_target("fuzz", OTHER_LAW)
 
     def judge(self, law, path):
         return triage.judge(self.target, path)
@@ -182,7 +194,7 @@ class TriageTest(InFolder):
         paths = [self.write(f"f/{LAW}/1/crash-1", b"xx"), self.write(f"f/{LAW}/2/crash-2", b"ax"),
                  self.write(f"f/{OTHER_LAW}/crash-3", b"xx"), self.write(f"f/{LAW}/crash-4", b"x"), self.write(f"f/{LAW}/crash-5", b"a")]
         groups, held = triage.group(triage.with_laws(paths), self.judge)
-        self.assertEqual(held, 1)
+        self.assertEqual([self.read(path) for _, path in held], [b"a"])
         self.assertEqual({key: len(alike) for key, alike in groups.items()},
                          {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
 
@@ -251,17 +263,116 @@ class TriageTest(InFolder):
         found = {os.path.relpath(path, self.folder) for path in triage.failing_inputs_below(os.path.join(self.folder, "o"))}
         self.assertEqual(found, {f"o/{LAW}/run1/crashes/id:000000", f"o/{LAW}/1/crash-ab", f"o/{LAW}/0123456789abcdef"})
 
-    def salvage(self):
-        with contextlib.redirect_stdout(io.StringIO()):
-            return triage.salvage(lambda law: self.target)
+    def salvage(self, presets=triage.JUDGES):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            return triage.salvage([LAW], presets), out.getvalue()
 
     def test_what_a_killed_run_left_is_kept(self):
         self.write(f"left/{LAW}/3/crash-1", b"x")
         self.write(f"left/{LAW}/4/crash-2", b"holds now")
         self.write("left/canary/canary/crashes/id:000000", b"x")
-        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()], [(LAW, "1 bytes")])
-        kept = tree.matching(tree.FINDINGS, "*", "*")
+        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()[0]], [(LAW, "1 bytes")])
+        kept = tree.matching(os.path.join(tree.FINDINGS, LAW), "*")
         self.assertEqual([self.read(path) for path in kept], [b"x"])
+        self.assertEqual(self.salvage()[0], [])
+
+    def test_what_holds_in_the_build_at_hand_is_set_aside_for_others(self):
+        self.write(f"left/{LAW}/4/crash-2", b"only MSan sees it")
+        self.write(f"left/{LAW}/run1/hangs/id:000000", b"the machine was busy")
+        findings, told = self.salvage(["fuzz"])
+        self.assertEqual(findings, [])
+        self.assertIn("set aside in", told)
+        aside = os.path.join(triage.unjudged(), LAW)
+        self.assertEqual([self.read(path) for path in corpora.files_in(aside)], [b"only MSan sees it"])
+        self.fuzz_target("fuzz-msan", fails_on="MSan")
+        self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()[0]], [])
+        with mock.patch.object(self, "judge", lambda law, path: triage.judge_by(triage.JUDGES, law, path)):
+            self.assertIn(f"1 of {LAW}: 17 bytes", self.triaged()[1])
+        self.assertEqual(os.listdir(aside), [])
+
+    def test_laws_that_were_not_built_are_not_judged_but_named(self):
+        left = self.write(f"left/{OTHER_LAW}/3/crash-1", b"x")
+        findings, told = self.salvage()
+        self.assertEqual(findings, [])
+        self.assertIn(f"not judged, 1 inputs that an earlier run left of {OTHER_LAW}:", told)
+        self.assertTrue(os.path.exists(left))
+
+    def test_an_input_that_is_kept_is_no_leftover(self):
+        left = self.write(f"left/{LAW}/3/crash-1", b"x")
+        self.write(f"findings/{LAW}/{corpora.named_by_content(left)[:16]}", b"x")
+        code, told = self.triaged()
+        self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
+        triage.keep(LAW, left)
+        self.assertFalse(os.path.exists(left))
+
+    def test_a_disk_that_is_full_leaves_no_half_of_a_finding(self):
+        left = self.write(f"left/{LAW}/3/crash-1", b"x")
+        with mock.patch("shutil.copyfile", cut_off), self.assertRaises(OSError):
+            triage.keep(LAW, left)
+        self.assertEqual(os.listdir(os.path.join(tree.FINDINGS, LAW)), [])
+        self.assertTrue(os.path.exists(left))
+
+    def test_folders_behind_links_are_entered_once(self):
+        self.write("elsewhere/crash-1", b"x")
+        os.mkdir(tree.FINDINGS)
+        for target, link in (("../elsewhere", LAW), (".", "loop")):
+            os.symlink(target, os.path.join(tree.FINDINGS, link))
+        self.assertEqual(triage.failing_inputs_below(tree.FINDINGS), [os.path.join(tree.FINDINGS, LAW, "crash-1")])
+
+    def inputs(self, count, **others):
+        contents = {**{f"{number:04}": b"a" for number in range(count)}, **others}
+        return [self.write(f"inputs/{name}", content) for name, content in sorted(contents.items())]
+
+    def test_those_that_fail_are_found_among_many_by_few_processes(self):
+        paths = self.inputs(600, **{"0077b": b"x", "0300b": b"xx", "0599b": b"xxx"})
+        runs, run = [], triage.output_of
+        with mock.patch.object(triage, "output_of", lambda *arguments: runs.append(1) or run(*arguments)):
+            found = list(triage.failing(self.target, paths))
+        self.assertEqual([(os.path.basename(path), reason) for path, reason in found],
+                         [("0077b", "1 bytes"), ("0300b", "2 bytes"), ("0599b", "3 bytes")])
+        self.assertLess(len(runs), 90)
+
+    def test_a_hang_among_many_is_found(self):
+        paths = self.inputs(90, hang=b"h")
+        with mock.patch.object(triage, "output_of", lambda command, *_: (None, "") if paths[-1] in command else (0, "")):
+            self.assertEqual(list(triage.failing(self.target, paths)), [(paths[-1], f"hang: over {triage.JUDGE_SECONDS} s")])
+
+    def test_what_takes_too_long_is_ended(self):
+        self.assertEqual(triage.output_of(["sleep", "60"], 0.1), (None, ""))
+
+    def test_what_fails_in_company_only_is_told(self):
+        target = self.script("company", '[ $# -lt 9 ] || { echo "law splits failed: sums"; exit 77; }')
+        paths = self.inputs(9)
+        self.assertEqual(list(triage.failing(target, paths)), [(paths[-1], "sums, after other inputs only")])
+
+    def test_an_end_that_is_wished_for_is_no_failure(self):
+        pid = os.path.join(self.folder, "pid")
+        target = self.script("waits", f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 60")
+        sessions = []
+
+        def over():
+            if os.path.exists(pid):
+                sessions.append(os.getsid(int(self.read(pid))))
+            return bool(sessions)
+
+        with self.assertRaises(triage.Unjudged):
+            triage.judge(target, self.write("input"), over)
+        self.assertNotEqual(sessions, [os.getsid(0)])  # the terminal's Ctrl-C is for that one
+        self.assertRaises(ProcessLookupError, os.kill, int(self.read(pid)), 0)
+
+    def test_what_is_found_is_told_though_nobody_waits_for_it_to_be_shrunk(self):
+        def shrink(command, seconds, over, **_):
+            os.kill(os.getpid(), signal.SIGINT)
+            self.assertTrue(over())
+            raise triage.Unjudged
+
+        out, kept = io.StringIO(), self.write("kept")
+        with mock.patch.object(tree, "build", lambda *_: None), mock.patch.object(triage, "output_of", shrink), \
+                contextlib.redirect_stdout(out):
+            triage.report([triage.Finding(law, "sums", kept) for law in (LAW, OTHER_LAW)], lambda finding: self.target, tree.Stop())
+        self.assertEqual(re.findall(r"FINDING in (\w+)|not shrunk: (.*)", out.getvalue()),
+                         [(LAW, ""), ("", "it was ended before"), (OTHER_LAW, ""), ("", "it was ended before")])
 
     def test_a_failing_input_leaves_the_corpus(self):
         path = self.write("crash", b"x")
@@ -269,6 +380,142 @@ class TriageTest(InFolder):
         other = self.write(f"build/fuzz-corpus/{LAW}/other", b"y")
         triage.keep(LAW, path)
         self.assertEqual((os.path.exists(inside), os.path.exists(other)), (False, True))
+
+
+class AflFolder(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.fuzz_target("afl")
+        self.script("bin/afl-fuzz", "exec sleep 60")
+        for patch in (mock.patch.object(corpora, "AFL_OUT", os.path.join(self.folder, "left", "afl-out")),
+                      mock.patch.object(triage, "explain", lambda *_: ""),
+                      mock.patch.dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}")):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+
+class AflTest(AflFolder):
+    def fuzzed(self, engine, ask=False):
+        """A campaign that takes what one run has saved."""
+        fuzzing = campaign.Campaign(engine, [LAW], 60, 1)
+        if ask:
+            fuzzing.stop.ask()
+        run = engine.start(LAW, 1, 60)
+        run.interrupt()
+        fuzzing.begun = run.started
+        with contextlib.redirect_stdout(io.StringIO()):
+            fuzzing.take(run)
+        return fuzzing
+
+    def reasons(self, fuzzing):
+        return sorted(finding.reason for finding in fuzzing.findings())
+
+    def test_a_seed_that_fails_is_a_finding(self):
+        name = hashlib.sha1(b"x").hexdigest()
+        self.write(f"build/fuzz-corpus/{LAW}/{name}", b"x")
+        self.write(f"build/fuzz-corpus/{LAW}/{hashlib.sha1(b'ax').hexdigest()}", b"ax")
+        self.write(f"build/seeds/{LAW}/case", b"xx")
+        engine = fuzz_afl.Afl([LAW])
+        fuzzing = campaign.Campaign(engine, [LAW], 0.1, 1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            fuzzing.run()
+        self.assertEqual(self.reasons(fuzzing), ["1 bytes", "2 bytes"])
+        self.assertEqual(os.listdir(corpora.common(LAW)), [])
+        self.assertEqual(os.listdir(engine.seeds[LAW]), ["zero"])
+
+    def test_a_crash_that_does_not_reproduce_is_a_finding_but_no_such_hang(self):
+        self.fuzz_target("fuzz", fails_on="poison")
+        for judges, reasons in (((), [triage.UNREPRODUCED]), (("fuzz",), ["6 bytes", triage.UNREPRODUCED])):
+            engine = fuzz_afl.Afl([LAW], judges=judges)
+            for name in ("crashes/id:000000", "crashes/id:000001", "hangs/id:000002"):
+                self.write(f"left/afl-out/{LAW}/run1/{name}", name.encode())
+            self.write(f"left/afl-out/{LAW}/run1/crashes/id:000003", b"poison")
+            self.assertEqual(self.reasons(self.fuzzed(engine)), reasons)
+        kept = {self.read(path) for path in corpora.files_in(os.path.join(tree.FINDINGS, LAW))}
+        self.assertEqual(kept, {b"crashes/id:000000", b"crashes/id:000001", b"poison"})
+
+    def test_what_nobody_waits_for_is_left_to_the_next_run(self):
+        engine = fuzz_afl.Afl([LAW])
+        hang = self.write(f"left/afl-out/{LAW}/run1/hangs/id:000000", b"x")
+        fuzzing = self.fuzzed(engine, ask=True)
+        fuzzing.tallies[LAW].cases = 1
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            fuzzing.report_laws()
+        self.assertIn(f"inputs of {LAW}; the next run does", out.getvalue())
+        self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
+        self.assertTrue(os.path.exists(hang))
+
+    def test_the_speed_is_measured_and_nothing_is_left_behind(self):
+        engine = fuzz_afl.Afl([LAW])
+        started, start = [], engine.start
+        engine.start = lambda *arguments: started.append(start(*arguments)) or started[0]
+        with mock.patch.object(figures, "LAW", LAW), mock.patch.object(fuzz_afl.AflRun, "wait", mock.Mock(side_effect=KeyboardInterrupt)), \
+                self.assertRaises(KeyboardInterrupt):
+            figures.afl_speed(engine)
+        self.assertFalse(started[0].running())
+
+
+class SoakTest(AflFolder):
+    def turned(self, queue, end=False, merge="cp $last/* ${last%/*}/" + LAW + ".pruned"):
+        """After a turn in which AFL++ did nothing but queue these inputs."""
+        self.fuzz_target("fuzz")
+        self.fuzz_target("fuzz-msan", fails_on="y")
+        self.fuzz_target("fuzz-fast", fails_on="z", merge=merge)
+        with mock.patch.object(fuzz, "ARTIFACTS", os.path.join(self.folder, "left", "fuzz-artifacts")), \
+                contextlib.redirect_stdout(io.StringIO()):
+            soaking = soak.Soak([LAW], 1, 1)
+
+            def run(fuzzing, seconds):
+                if end and fuzzing.engine is soaking.afl:
+                    soaking.stop.ask()
+                for number, content in enumerate(queue):
+                    self.write(f"left/afl-out/{LAW}/run1/queue/id:{number:06}", content)
+
+            with mock.patch.object(campaign.Campaign, "run", run):
+                soaking.turn(1)
+        return soaking
+
+    def reasons(self, soaking):
+        return sorted((engine.name, finding.reason) for finding, engine in soaking.findings())
+
+    def test_what_afl_kept_is_judged_before_it_is_pruned(self):
+        soaking = self.turned([b"a", b"x1", b"x2", b"yyy"])
+        self.assertEqual(self.reasons(soaking), [("libFuzzer, ASan + UBSan", "2 bytes"), ("libFuzzer, MSan", "3 bytes")])
+        corpora.gather(LAW)
+        self.assertEqual([self.read(path) for path in corpora.files_in(corpora.common(LAW))], [b"a"])
+
+    def test_numbers_and_page_are_written_though_nobody_waits_for_findings_to_be_shrunk(self):
+        def find(soaking):
+            soaking.legs[0][0].find(LAW, self.write("crash"), "sums differ")
+
+        written = []
+        with contextlib.ExitStack() as stack:
+            for thing, name, stub in ((soak, "build", lambda laws: None), (corpora, "make_seeds", lambda: None),
+                                      (campaign, "report_canary", lambda *_: True), (fuzz.LibFuzzer, "canary", lambda *_: 1.0),
+                                      (fuzz_afl.Afl, "canary", lambda *_: 1.0), (soak.Soak, "run", find),
+                                      (triage, "explain", lambda *_: os.kill(os.getpid(), signal.SIGINT) or ""),
+                                      (tree, "alone", lambda what: None),
+                                      (metrics.Measurement, "keep", lambda _, numbers, reached: written.append((numbers["findings"], reached))),
+                                      (report, "write", lambda: written.append("page") or "page")):
+                stack.enter_context(mock.patch.object(thing, name, stub))
+            stack.enter_context(mock.patch.dict(os.environ, LAW="", SOAK_MINUTES="1"))
+            stack.enter_context(mock.patch("sys.argv", ["soak.py"]))
+            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            self.assertEqual(soak.run(), tree.EXIT_FINDINGS)
+        self.assertEqual(written, [([f"{LAW}: sums differ"], False), "page"])
+
+    def test_queues_that_nobody_waits_for_are_not_called_judged(self):
+        soaking = self.turned([b"x"], end=True)
+        self.assertEqual(soaking.findings(), [])
+        self.assertEqual([fuzzing.engine.name for fuzzing, _ in soaking.legs if fuzzing.unjudged()],
+                         ["libFuzzer, ASan + UBSan", "libFuzzer, MSan"])
+        self.assertEqual(len(os.listdir(corpora.common(LAW))), 1)
+
+    def test_what_fails_while_it_is_pruned_is_a_finding(self):
+        crash = os.path.join(self.folder, "left", "fuzz-artifacts", LAW, "merge", "crash-1")
+        soaking = self.turned([b"a", b"zzz"], merge=f"grep -l z $last/* | while read path; do mv $path {crash}; done")
+        self.assertEqual(self.reasons(soaking), [("libFuzzer", "3 bytes")])
+        self.assertFalse(os.path.exists(crash))
 
 
 class ReportTest(InFolder):
@@ -351,8 +598,18 @@ class MachinesTest(InFolder):
             return started[0]
 
         with mock.patch.object(afl_machines, "start", start), mock.patch.dict(os.environ, JOBS="2"), self.assertRaises(OSError):
-            afl_machines.fuzz_here("main", "one", LAW, self.folder)
+            afl_machines.fuzz_here("main", "one", LAW, self.folder, self.folder)
         self.assertIsNotNone(started[0].poll())
+
+    def test_a_seed_that_fails_is_told(self):
+        self.fuzz_target("afl")
+        self.write(f"build/seeds/{LAW}/bad", b"x")
+        self.write(f"build/seeds/{LAW}/good", b"a")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            seeds, failed = afl_machines.seeds_that_hold(LAW)
+        self.assertEqual((os.listdir(seeds), failed), (["good"], 1))
+        self.assertIn("1 bytes", out.getvalue())
 
 
 class OssFuzzTest(InFolder):

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
@@ -24,6 +25,7 @@ CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 NUMBERS_END = 10**9
+ONE_WISH_SECONDS = 0.5
 
 
 def path(*parts):
@@ -66,6 +68,7 @@ class Stop:
     def __init__(self, then=None):
         """`then` is called whenever it is asked for."""
         self.asked = False
+        self.again = False  # at once, then
         self.then = then
         self.before = []
 
@@ -78,6 +81,11 @@ class Stop:
             signal.signal(number, handler)
 
     def ask(self, *_):
+        now = time.monotonic()
+        if not self.asked:
+            self.first = now
+        # `timeout` and terminals send the same wish to a process and to its group.
+        self.again = self.asked and now - self.first > ONE_WISH_SECONDS
         self.asked = True
         if self.then:
             self.then()

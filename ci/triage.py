@@ -10,23 +10,33 @@ the same law and the same reason are one finding. Exit code 0: none fails now, 1
 """
 
 import collections
+import math
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import corpora
 import tree
 
 JUDGE_SECONDS = 30
+# So many inputs are given to one process, for so long; if one of them fails they are divided into so many parts.
+MOST_TOGETHER, TOGETHER_SECONDS, PARTS = 512, 10, 8
+LOOK_SECONDS = 0.1
 SHRINK_SECONDS = 60
 # Exit code of `cproute shrink` for an input that breaks its law.
 SHRINK_FOUND = 1
 # Builds that judge, the quickest first; the last sees what only a read of what was never written shows.
 JUDGES = ("fuzz", "fuzz-msan")
+UNREPRODUCED = "it crashed in the fuzzer, which did not reproduce"
 LEFTOVERS = (os.path.join(tree.BUILD, "fuzz-artifacts"), corpora.AFL_OUT)
+
+
+class Unjudged(Exception):
+    """Somebody wished for an end before an input was judged."""
 
 
 class Finding:
@@ -50,55 +60,118 @@ def reason_of(text):
     return None
 
 
-def judge(binary, path):
-    """Runs a fuzz target on one file; the reason if it fails, None if it passes."""
+def never():
+    return False
+
+
+def output_of(command, seconds, over=never, **more):
+    """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over().
+
+    It has a session of its own: Ctrl-C at the terminal is not for it, and its death of that would be taken for a failure."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env=tree.environment(), start_new_session=True, **more)
+    deadline = time.monotonic() + seconds
     try:
-        done = subprocess.run([binary, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", timeout=JUDGE_SECONDS, env=tree.environment())
-    except subprocess.TimeoutExpired:
-        return f"hang: over {JUDGE_SECONDS} s"
-    if done.returncode == 0:
+        while time.monotonic() < deadline:
+            if over():
+                raise Unjudged
+            try:
+                printed, _ = process.communicate(timeout=LOOK_SECONDS)
+                return process.returncode, printed
+            except subprocess.TimeoutExpired:
+                pass
+        return None, ""
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()
+
+
+def judge_together(binary, paths, seconds, over=never):
+    """Runs a fuzz target on some files; the reason if it fails on one of them, None if all pass."""
+    code, printed = output_of([binary, *paths], seconds, over)
+    if code is None:
+        return f"hang: over {seconds} s"
+    if code == 0:
         return None
-    ending = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-    return reason_of(done.stdout) or ending
+    return reason_of(printed) or (f"killed by signal {-code}" if code < 0 else f"exit code {code}")
+
+
+def judge(binary, path, over=never):
+    return judge_together(binary, [path], JUDGE_SECONDS, over)
+
+
+def failing(binary, paths, over=never, together=MOST_TOGETHER):
+    """(path, reason) of those on which a fuzz target fails. Those that pass do so many in a process."""
+    for at in range(0, len(paths), together):
+        some = paths[at:at + together]
+        alone = len(some) == 1
+        reason = judge_together(binary, some, JUDGE_SECONDS if alone else TOGETHER_SECONDS, over)
+        if reason and alone:
+            yield some[0], reason
+        elif reason:
+            found = False
+            for pair in failing(binary, some, over, math.ceil(len(some) / PARTS)):
+                found = True
+                yield pair
+            if not found and not reason.startswith("hang"):
+                yield some[-1], f"{reason}, after other inputs only"
+
+
+def unjudged():
+    """Where inputs wait that failed once, and that not every build has judged since."""
+    return os.path.join(tree.FINDINGS, "unjudged")
+
+
+def store(path, folder):
+    """Copies an input into a folder, named by its content; where a fuzzer had left it, it is no more."""
+    stored = os.path.join(folder, corpora.named_by_content(path)[:16])
+    path = os.path.abspath(path)
+    if path != stored:
+        os.makedirs(folder, exist_ok=True)
+        corpora.copy_whole(path, stored, f"{stored}.{os.getpid()}")
+        if path.startswith(tuple(place + os.sep for place in (*LEFTOVERS, unjudged()))):
+            os.remove(path)
+    return stored
 
 
 def keep(law, path):
-    """Copies a failing input into findings/<law>/, named by its content, and takes it out of the corpus."""
-    kept = os.path.join(tree.FINDINGS, law, corpora.named_by_content(path)[:16])
-    os.makedirs(os.path.dirname(kept), exist_ok=True)
-    if os.path.abspath(path) != kept:
-        shutil.copyfile(path, kept)
+    """Takes a failing input into findings/<law>/, and out of the corpus."""
+    kept = store(path, os.path.join(tree.FINDINGS, law))
     corpora.evict(law, kept)
     return kept
 
 
-def explain(finding, binary):
+def explain(finding, binary, over=never):
     """The shrunk case, drawn, with the line that replays it. What only a sanitizer sees is shrunk under it."""
-    for preset in ("release", "asan"):
+    why = "it holds when it is run again"
+    for preset in ("release", "asan") if finding.reason != UNREPRODUCED else ():
         try:
+            if over():
+                raise Unjudged
             tree.build(preset, "cproute")
-            done = subprocess.run([f"build/{preset}/cproute", "shrink", "--law", finding.law, "--out", tree.relative(tree.FINDINGS),
-                                   tree.relative(finding.path)],
-                                  cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SHRINK_SECONDS,
-                                  env=tree.environment())
-            if done.returncode == SHRINK_FOUND:
-                return done.stdout.rstrip()
-            why = "only the fuzz target fails on it"
-        except subprocess.TimeoutExpired:
-            why = f"shrinking took over {SHRINK_SECONDS} s"
+            code, printed = output_of([f"build/{preset}/cproute", "shrink", "--law", finding.law, "--out", tree.relative(tree.FINDINGS),
+                                       tree.relative(finding.path)], SHRINK_SECONDS, over, cwd=tree.ROOT)
+            if code == SHRINK_FOUND:
+                return printed.rstrip()
+            why = f"shrinking took over {SHRINK_SECONDS} s" if code is None else "only the fuzz target fails on it"
         except tree.BuildFailed as failed:
             why = str(failed)
+        except Unjudged:
+            why = "it was ended before"
+            break
     words = [tree.relative(binary), tree.relative(finding.path)]
     return f"  not shrunk: {why}\n  replay: {shlex.join(words)}"
 
 
-def report(findings, binary_of):
-    """Each finding with what explains it; `binary_of(finding)` is the fuzz target that found it."""
-    for finding in findings:
-        print(f"\nFINDING in {finding.law}: {finding.reason}")
-        print(explain(finding, binary_of(finding)), flush=True)
+def report(findings, binary_of, stop):
+    """Each finding with what explains it; `binary_of(finding)` is the fuzz target that found it. Who wishes for an end is told the same,
+    without shrunk cases."""
+    with stop:
+        for finding in findings:
+            print(f"\nFINDING in {finding.law}: {finding.reason}")
+            print(explain(finding, binary_of(finding), lambda: stop.asked), flush=True)
 
 
 def failing_inputs_below(path):
@@ -106,7 +179,13 @@ def failing_inputs_below(path):
     if os.path.isfile(path):
         return [path]
     found = []
-    for folder, folders, files in os.walk(path):
+    entered = set()
+    for folder, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in entered:  # links may lead back
+            folders.clear()
+            continue
+        entered.add(real)
         folders[:] = [name for name in folders if name not in ("queue", ".synced", ".state")]
         found += [os.path.join(folder, name) for name in files
                   if re.match(r"(crash|leak|timeout|oom)-|id:|[0-9a-f]{16,40}$", name)]
@@ -132,14 +211,17 @@ def with_laws(paths):
 
 
 def group(pairs, judge_input):
-    """{(law, reason): paths, the smallest first} of those of [(law, path)] that fail, and the number of those that hold."""
-    groups, held = collections.defaultdict(list), 0
+    """{(law, reason): paths, the smallest first} of those of [(law, path)] that fail, and [(law, path)] of those that hold; equal
+    inputs of a law are one."""
+    groups, held, different = collections.defaultdict(list), [], {}
     for law, path in pairs:
+        different.setdefault((law, corpora.named_by_content(path)), path)
+    for (law, _), path in different.items():
         reason = judge_input(law, path)
         if reason:
             groups[law, reason].append(path)
         else:
-            held += 1
+            held.append((law, path))
     for alike in groups.values():
         alike.sort(key=lambda path: (os.path.getsize(path), path))
     return groups, held
@@ -152,20 +234,40 @@ def leftovers():
     return [(law, path) for law, path in pairs if law]
 
 
-def salvage(binary_of):
-    """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. `binary_of(law)` judges, and
-    inputs of laws that it has none for stay where they are."""
-    pairs = [(law, path) for law, path in leftovers() if os.path.exists(binary_of(law))]
-    groups, _ = group(pairs, lambda law, path: judge(binary_of(law), path))
-    findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
-    for finding in findings:
-        print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
-    return findings
+def judge_by(presets, law, path, over=never):
+    """By every one of these builds; the first reason."""
+    return next(filter(None, (judge(tree.fuzz_target(preset, law), path, over) for preset in presets)), None)
 
 
 def judge_by_all(law, path):
-    """By every build that judges; the first reason."""
-    return next(filter(None, (judge(tree.fuzz_target(preset, law), path) for preset in JUDGES)), None)
+    return judge_by(JUDGES, law, path)
+
+
+def crashed(presets, law, paths, over=never):
+    """(path, reason) of inputs on which a fuzzer saw a crash. It did happen, whatever comes of it now."""
+    for path in paths:
+        yield path, judge_by(presets, law, path, over) or UNREPRODUCED
+
+
+def salvage(laws, presets):
+    """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. These builds of these laws judge, which
+    were just made; what they pass is set aside, since others may see more. Inputs of other laws stay where they are."""
+    pairs = leftovers()
+    others = [law for law, _ in pairs if law not in laws]
+    if others:
+        print(f"not judged, {len(others)} inputs that an earlier run left of {' '.join(sorted(set(others)))}: make triage does", flush=True)
+    groups, held = group([(law, path) for law, path in pairs if law in laws], lambda law, path: judge_by(presets, law, path))
+    findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
+    for finding in findings:
+        print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
+    # A busy machine makes hangs that are none.
+    aside = [pair for pair in held if os.path.basename(os.path.dirname(pair[1])) != "hangs"]
+    for law, path in aside:
+        store(path, os.path.join(unjudged(), law))
+    if aside:
+        print(f"set aside in {tree.relative(unjudged())}, {len(aside)} inputs that failed in an earlier run and hold in"
+              f" {', '.join(presets)}: make triage judges them in all builds", flush=True)
+    return findings
 
 
 def asked_for(places):
@@ -195,9 +297,9 @@ def run():
     groups, held = group(pairs, judge_by_all)
     for (law, reason), alike in sorted(groups.items()):
         print(f"{len(alike):>5} of {law}: {reason}", flush=True)
-    print(f"{held:>5} hold now", flush=True)
+    print(f"{len(held):>5} hold now", flush=True)
     report([Finding(law, reason, keep(law, alike[0])) for (law, reason), alike in sorted(groups.items())],
-           lambda finding: tree.fuzz_target(JUDGES[0], finding.law))
+           lambda finding: tree.fuzz_target(JUDGES[0], finding.law), tree.Stop())
     return tree.EXIT_FINDINGS if groups else tree.EXIT_CLEAN
 
 
