@@ -172,6 +172,7 @@ class Campaign:
         self.jobs = jobs
         self.stop = stop or tree.Stop()
         self.number = 0
+        self.runs = []  # that were started, and not yet counted
         self.session = f"{time.time():.0f}-{os.getpid()}"
 
     @property
@@ -190,29 +191,27 @@ class Campaign:
         self.begun = time.monotonic()
         self.deadline = self.begun + self.seconds
         self.slice = self.run_length()
-        runs = []
         told = time.monotonic()
         try:
             while True:
-                for run in [run for run in runs if not run.running()]:
-                    runs.remove(run)
+                for run in [run for run in self.runs if not run.running()]:
                     self.take(run)
                 if self.stopped or time.monotonic() >= self.deadline:
                     break
-                for run in runs:
+                for run in self.runs:
                     if run.overdue():
                         run.interrupt()
-                while len(runs) < self.jobs and self.start_next(runs):
+                while len(self.runs) < self.jobs and self.start_next():
                     pass
-                if not runs:
+                if not self.runs:
                     break
                 if time.monotonic() - told >= PROGRESS_EVERY_SECONDS:
                     told = time.monotonic()
-                    for run in runs:
-                        self.tell(self.tallies[run.law], run)
+                    for law in dict.fromkeys(run.law for run in self.runs):
+                        self.tell(self.tallies[law])
                 time.sleep(0.05)
         finally:
-            self.end(runs)
+            self.end()
 
     def run_length(self):
         """Seconds of one run, such that every law has its turn before the time is over."""
@@ -221,24 +220,24 @@ class Campaign:
         rounds = math.ceil(len(self.tallies) * turns / self.jobs)
         return max(SHORTEST_RUN_SECONDS, self.seconds / rounds - OVERHEAD_OF_A_RUN_SECONDS)
 
-    def start_next(self, runs):
+    def start_next(self):
         left = self.deadline - time.monotonic()
         if left < SHORTEST_RUN_SECONDS / 2:
             return False
         claimed = {law: tally.seconds for law, tally in self.tallies.items() if not tally.exhausted()}
-        for run in runs:
+        for run in self.runs:
             if run.law in claimed:
                 claimed[run.law] += self.slice
         if not claimed:
             return False
         law = min(claimed, key=claimed.get)
         self.number += 1
-        runs.append(self.engine.start(law, self.number, min(self.slice, left)))
+        self.runs.append(self.engine.start(law, self.number, min(self.slice, left)))
         return True
 
-    def end(self, runs):
+    def end(self):
         told = time.monotonic() + PATIENCE_IS_TOLD_AFTER_SECONDS
-        left = runs
+        left = self.runs
         while left and not self.stop.again:
             for run in left:
                 run.interrupt()
@@ -248,13 +247,14 @@ class Campaign:
                 told = math.inf
                 print(f"waiting for {' '.join(sorted({run.law for run in left}))}: an input may hang, which is known within"
                       f" {max(run.GRACE_SECONDS for run in left)} s; Ctrl-C ends it at once", flush=True)
-        for run in runs:  # all of them, before one that cannot be taken leaves others behind
+        for run in self.runs:  # all of them, before one that cannot be taken leaves others behind
             run.signal(signal.SIGKILL)
-        for run in runs:
+        for run in list(self.runs):
             self.take(run)
 
     def take(self, run):
         """Counts a run that ended."""
+        self.runs.remove(run)
         run.finish()
         tally = self.tallies[run.law]
         tally.add(run, run.numbers())
@@ -285,19 +285,21 @@ class Campaign:
         else:
             corpora.evict(law, path)
 
-    def tell(self, tally, run=None):
-        numbers = run.numbers() if run else {"cases": 0, "new": 0, "edges": 0, "seconds": 0}
-        tally.see(numbers)
-        findings = len(tally.findings) + numbers.get("crashes", 0)
-        cases = tally.cases + numbers["cases"]
-        seconds = tally.seconds + numbers["seconds"]
+    def tell(self, tally):
+        """Of a law: sums of what ended and of all that runs."""
+        running = [run.numbers() for run in self.runs if run.law == tally.law]
+        for numbers in running:
+            tally.see(numbers)
+        findings = len(tally.findings) + sum(numbers.get("crashes", 0) for numbers in running)
+        cases, seconds, new = (known + sum(numbers[name] for numbers in running)
+                               for name, known in (("cases", tally.cases), ("seconds", tally.seconds), ("new", tally.new)))
         if not seconds:
             return
         history.append(self.session, self.engine.name, tally.law, cases=cases, seconds=round(seconds, 1), edges=tally.edges,
                        corpus=len(corpora.files_in(corpora.common(tally.law))))
         stability = f"  stability {tally.stability}" if tally.stability else ""
         print(f"{time.monotonic() - self.begun:5.0f} s  {tally.law:<23} {cases:>11,} cases {cases / max(seconds, 0.1):>9,.0f}/s"
-              f" {tally.edges:>6,} edges {tally.new + numbers['new']:>6,} new {findings:>3} findings{stability}",
+              f" {tally.edges:>6,} edges {new:>6,} new {findings:>3} findings{stability}",
               flush=True)
 
     def findings(self):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -91,15 +92,14 @@ class CampaignTest(InFolder):
             act(*arguments)
         return out.getvalue()
 
-    def test_crashes_of_a_run_count_while_it_runs(self):
+    def test_all_that_run_count_while_they_run(self):
         fuzzing, _ = self.fuzz("sleep 60", seconds=0.5)
         self.assertNotIn("rested", self.printed(fuzzing.report, tree.Stop()))
-
-        class Running:
-            def numbers(self):
-                return {"cases": 1, "edges": 1, "new": 0, "seconds": 1.0, "crashes": 3}
-
-        self.assertRegex(self.printed(fuzzing.tell, fuzzing.tallies["splits"], Running()), r" 3 findings$")
+        tally = fuzzing.tallies["splits"]
+        tally.cases, tally.seconds = 5, 2.0
+        numbers = {"cases": 100, "edges": 1, "new": 2, "seconds": 1.0, "crashes": 3}
+        fuzzing.runs = [types.SimpleNamespace(law=law, numbers=lambda: numbers) for law in ("splits", "splits", "order")]
+        self.assertRegex(self.printed(fuzzing.tell, tally), r" 205 cases +51/s +7 edges +5 new +6 findings\n$")
 
     def test_a_quiet_run_is_clean_and_every_law_has_its_turn(self):
         fuzzing, engine = self.fuzz("sleep 60", laws=("a", "b", "c"), seconds=2.5, jobs=2)
