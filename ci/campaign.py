@@ -249,12 +249,12 @@ class Campaign:
                       f" {max(run.GRACE_SECONDS for run in left)} s; Ctrl-C ends it at once", flush=True)
         for run in self.runs:  # all of them, before one that cannot be taken leaves others behind
             run.signal(signal.SIGKILL)
-        for run in list(self.runs):
+        for run in self.runs:
             self.take(run)
 
     def take(self, run):
         """Counts a run that ended."""
-        self.runs.remove(run)
+        self.runs = [other for other in self.runs if other is not run]
         run.finish()
         tally = self.tallies[run.law]
         tally.add(run, run.numbers())
