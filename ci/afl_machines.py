@@ -156,8 +156,8 @@ def run():
     seeds, failing_seeds = seeds_that_hold(law)
     broken = fuzz_here(role, host, law, seeds, out)
     tell_status(out)
-    failed = [path for folder in ("crashes", "hangs") for name in os.listdir(out)
-              for path in fuzz_afl.inputs_in(os.path.join(out, name, folder))]
+    # AFL++ puts a date to the names of those of an earlier run.
+    failed = [path for kind in ("crashes*", "hangs*") for folder in tree.matching(out, "*", kind) for path in fuzz_afl.inputs_in(folder)]
     if broken:
         print(f"{broken} instances ended by themselves: see {tree.shown(out)}/*.log")
     if failed:

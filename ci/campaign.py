@@ -280,7 +280,7 @@ class Campaign:
         if reason not in findings:
             history.append(self.session, self.engine.name, law, finding=reason)
             findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
-        elif reason == triage.UNREPRODUCED:  # alike only in what is not known
+        elif triage.says_little(reason):  # alike only in what is not known
             triage.keep(law, path)
         else:
             corpora.evict(law, path)

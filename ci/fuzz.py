@@ -81,7 +81,8 @@ class LibFuzzerRun(campaign.Run):
         }
 
     def failing_inputs(self, stop):
-        inputs = [name for name in corpora.files_in(self.artifacts) if os.path.basename(name) != "log"]
+        # It also saves what is only slow, as slow-unit-*, and goes on.
+        inputs = [name for name in corpora.files_in(self.artifacts) if re.match("(crash|leak|timeout|oom)-", os.path.basename(name))]
         reason = triage.reason_of(self.log_text()) or "crash"
         return [(name, reason) for name in inputs]
 

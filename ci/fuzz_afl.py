@@ -174,7 +174,7 @@ class AflRun(campaign.Run):
     def failing_inputs(self, stop):
         """What is called a hang takes long to judge, and on a busy machine it mostly is none."""
         crashes, hangs = [inputs_in(os.path.join(self.folder, kind)) for kind in ("crashes", "hangs")]
-        yield from triage.crashed(("afl", *self.engine.judges), self.law, crashes, lambda: stop.again)
+        yield from triage.crashed((*self.engine.judges, "afl"), self.law, crashes, lambda: stop.again)
         yield from triage.failing(self.engine.binary(self.law), hangs, lambda: stop.asked)
 
     def broken(self):

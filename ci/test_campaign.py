@@ -18,6 +18,7 @@ import unittest
 from unittest import mock
 
 import campaign
+import corpora
 import fuzz
 import fuzz_afl
 import history
@@ -194,6 +195,19 @@ class ReasonTest(unittest.TestCase):
                 self.assertEqual(triage.reason_of(text), reason)
 
 
+class AlikeTest(InFolder):
+    def test_inputs_of_a_reason_that_says_little_are_all_kept(self):
+        for reason, kept in (("killed by signal 11", 2), ("exit code 1", 2), (triage.UNREPRODUCED, 2), ("sums differ", 1)):
+            fuzzing = campaign.Campaign(fuzz.LibFuzzer(), ["splits"], 1, 1)
+            paths = [os.path.join(self.folder, f"{reason} {number}") for number in range(2)]
+            for path in paths:
+                with open(path, "w") as file:
+                    file.write(path)
+            with mock.patch.object(triage, "keep", side_effect=lambda law, path: path) as keep, mock.patch.object(corpora, "evict"):
+                fuzzing.find_all("splits", [(path, reason) for path in paths])
+            self.assertEqual((keep.call_count, len(fuzzing.findings())), (kept, 1))
+
+
 class LibFuzzerRunTest(InFolder):
     # A hang: it hears no wish to end, but is told and saved while others wait for it.
     HANG = ("for i; do case $i in -artifact_prefix=*) saved=${i#*=}timeout-1;; esac; done; trap : USR1; echo '#2 INITED cov: 3'\n"
@@ -241,6 +255,13 @@ class LibFuzzerRunTest(InFolder):
             fuzzing.run()
         asking.join()
         return fuzzing
+
+    def test_what_is_only_slow_is_no_finding(self):
+        saved = "for i; do case $i in -artifact_prefix=*) echo x > ${i#*=}%s-1;; esac; done"
+        self.assertFalse(self.broken(saved % "slow-unit"))
+        os.remove(os.path.join(self.folder, "there"))
+        with self.assertRaises(AssertionError):
+            self.broken(saved % "crash")
 
     def test_a_hang_at_the_end_of_a_run_is_a_finding(self):
         fuzzing = self.hung(self.HANG, 60, 1)

@@ -60,6 +60,11 @@ def reason_of(text):
     return None
 
 
+def says_little(reason):
+    """True if inputs that fail so may be of different faults: no law and no sanitizer said what failed."""
+    return reason == UNREPRODUCED or re.match(r"killed by signal|exit code|libFuzzer: deadly signal|crash$", reason) is not None
+
+
 def never():
     return False
 
