@@ -153,11 +153,11 @@ class EndTest(unittest.TestCase):
             environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "MAKEFLAGS": ""}
             for jobs in ("x", "0", "-1", "1;ls", "'", "9" * 10):
                 for target in ("all", "asan"):
-                    done = subprocess.run(["make", target], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
+                    done = subprocess.run(["make", "--no-print-directory", target], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
                     self.assertEqual((done.returncode, done.stdout), (tree.EXIT_USAGE, ""), jobs)
                     self.assertEqual(done.stderr.splitlines()[0], f"make: JOBS={jobs} is not a whole number from 1 to 999999999")
             for jobs, taken in (("3", "3"), ("", str(len(os.sched_getaffinity(0))))):
-                done = subprocess.run(["make", "tsan"], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
+                done = subprocess.run(["make", "--no-print-directory", "tsan"], cwd=tree.ROOT, env={**environment, "JOBS": jobs}, capture_output=True, text=True)
                 self.assertIn(f"cmake --build --preset tsan --parallel {taken}", done.stdout)
                 self.assertIn(f"ctest --preset tsan -j {taken}\n", done.stdout)
 
