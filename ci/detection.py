@@ -386,12 +386,9 @@ def still_fails(programs, law, path):
     """False too if there is no such file: what shrinks by something else than the failure, as afl-tmin does where it sees none, shrank nothing."""
     if not os.path.exists(path):
         return False
-    try:
-        return subprocess.run([os.path.join(programs, "fuzz_suite"), f"-timeout={HANG_SECONDS}", path], cwd=os.path.dirname(path),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=GRACE_SECONDS,
-                              env={**fuzz.fuzz_environment(), "PROOF_LAW": law}).returncode != 0
-    except subprocess.TimeoutExpired:
-        return True
+    code, _ = triage.output_of([os.path.join(programs, "fuzz_suite"), f"-timeout={HANG_SECONDS}", path], GRACE_SECONDS, cwd=os.path.dirname(path),
+                               env={**fuzz.fuzz_environment(), "PROOF_LAW": law})
+    return code != 0  # a hang has none
 
 
 def shrink_once(patch, programs, law, seed):

@@ -81,10 +81,9 @@ class LibFuzzerRun(campaign.Run):
         }
 
     def failing_inputs(self, stop):
-        # It also saves what is only slow, as slow-unit-*, and goes on.
-        inputs = [name for name in corpora.files_in(self.artifacts) if re.match("(crash|leak|timeout|oom)-", os.path.basename(name))]
+        """Not among them is what it saves because it is only slow, as slow-unit-*, and goes on after."""
         reason = triage.reason_of(self.log_text()) or "crash"
-        return [(name, reason) for name in inputs]
+        return [(name, reason) for name in triage.failing_inputs_below(self.artifacts)]
 
     def broken(self):
         """Without an input, it is also what a failure leaves that struck within malloc: libFuzzer waits there for the memory to save the

@@ -69,12 +69,12 @@ def never():
     return False
 
 
-def output_of(command, seconds, over=never, **more):
+def output_of(command, seconds, over=never, cwd=None, env=None):
     """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over().
 
     It has a session of its own: Ctrl-C at the terminal is not for it, and its death of that would be taken for a failure."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", env=tree.environment(), start_new_session=True, **more)
+                               errors="replace", cwd=cwd, env=env or tree.environment(), start_new_session=True)
     deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
