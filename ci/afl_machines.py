@@ -88,8 +88,7 @@ def start(law, seeds, out, options, more):
     command = fuzz_afl.afl_command(tree.fuzz_target("afl", law), tree.fuzz_target("afl-cmplog", law), seeds, out, options, FOREVER)
     print(f"  {' '.join(command)}", flush=True)
     with open(os.path.join(out, f"{options[-1]}.log"), "wb") as log:
-        return subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                env=fuzz_afl.afl_environment(**more), start_new_session=True)
+        return tree.start(command, fuzz_afl.LAST_SIGNAL, cwd=tree.ROOT, stdout=log, stderr=subprocess.STDOUT, env=fuzz_afl.afl_environment(**more))
 
 
 def tell_status(out):

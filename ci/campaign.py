@@ -37,6 +37,8 @@ class Run:
     """One process of a fuzzer that fuzzes one law. Engines extend it."""
 
     END_SIGNAL = signal.SIGINT
+    # What it gets when nobody is left to end it.
+    LAST_SIGNAL = signal.SIGKILL
     # How long it may take from there to its end, the time included after which it calls an input a hang.
     GRACE_SECONDS = STOP_GRACE_SECONDS
 
@@ -50,8 +52,7 @@ class Run:
         self.stuck = False
         self.log_path = log_path
         log = open(log_path, "wb") if log_path else subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=log,
-                                        stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        self.process = tree.start(command, self.LAST_SIGNAL, cwd=tree.ROOT, stdout=log, stderr=subprocess.STDOUT, env=environment)
         self.recent = b""
         self.reader = None
         if log_path:
@@ -278,12 +279,13 @@ class Campaign:
     def find(self, law, path, reason):
         findings = self.tallies[law].findings
         if reason not in findings:
-            history.append(self.session, self.engine.name, law, finding=reason)
             findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
+            history.append(self.session, self.engine.name, law, finding=reason)
         elif triage.says_little(reason):  # alike only in what is not known
             triage.keep(law, path)
         else:
             corpora.evict(law, path)
+            triage.remove_leftover(path)
 
     def tell(self, tally):
         """Of a law: sums of what ended and of all that runs."""

@@ -19,15 +19,16 @@ import contextlib
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import tree
 
 AFL_OUT = os.path.join(tree.BUILD, "afl-out")
 MERGE_SECONDS = 600
+LOOK_SECONDS = 0.1
 
 
 def files_in(folder):
@@ -106,18 +107,17 @@ def evict(law, path):
         os.remove(name)
 
 
-def ends_well(command, seconds):
-    """Does it, within that time? A merge is processes that follow each other, in a session of their own: Ctrl-C lets it come to its end."""
-    process = subprocess.Popen(command, cwd=tree.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env=tree.environment(), start_new_session=True)
+def ends_well(command, seconds, stop):
+    """Does it, within that time? A merge is processes that follow each other: a first wish to end lets it come to its end."""
+    process = tree.start(command, cwd=tree.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=tree.environment())
+    deadline = time.monotonic() + seconds
     try:
-        return process.wait(seconds) == 0
-    except subprocess.TimeoutExpired:
+        while time.monotonic() < deadline and not stop.again:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_SECONDS) == 0
         return False
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        tree.end(process)
 
 
 def move_all(source, target):
@@ -127,8 +127,8 @@ def move_all(source, target):
     shutil.rmtree(source, ignore_errors=True)
 
 
-def prune(law, binary, options, artifacts):
-    """(files before, files after); a merge that does not end well leaves all as it was."""
+def prune(law, binary, options, artifacts, stop):
+    """(files before, files after); a merge that does not end well leaves all as it was. After a wish to end, none begins."""
     folder = common(law)
     os.makedirs(folder, exist_ok=True)
     move_all(folder + ".discarded", folder)  # where earlier versions had all of it for a moment, and left it when they were killed
@@ -138,7 +138,7 @@ def prune(law, binary, options, artifacts):
     shutil.rmtree(fewer, ignore_errors=True)
     os.makedirs(fewer)
     os.makedirs(artifacts, exist_ok=True)
-    merged = ends_well([binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", fewer, folder], MERGE_SECONDS)
+    merged = not stop.asked and ends_well([binary, *options, "-merge=1", f"-artifact_prefix={artifacts}/", fewer, folder], MERGE_SECONDS, stop)
     after = len(files_in(fewer))
     if not merged or not after:
         shutil.rmtree(fewer)
@@ -182,12 +182,14 @@ def prune_laws(laws):
     tree.alone("fuzzing")
     engine = fuzz.LibFuzzer("fuzz-fast")
     tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
-    for law, (before, after) in side_by_side(engine.prune, laws):
+    with tree.Stop() as stop:
+        pruned = side_by_side(lambda law: engine.prune(law, stop), laws)
+    for law, (before, after) in pruned:
         print(f"{law:<24}{before:>8,} files, {after:,} of them kept")
     failed = [(law, path, reason) for law in laws for path, reason in engine.failing_in_merge(law)]
     for law, path, reason in failed:
         print(f"failed: {tree.relative(triage.keep(law, path))}, {law}: {reason}")
-    return tree.EXIT_FINDINGS if failed else tree.EXIT_CLEAN
+    return tree.EXIT_FINDINGS if failed else tree.EXIT_INTERRUPTED if stop.asked else tree.EXIT_CLEAN
 
 
 def run():

@@ -623,12 +623,13 @@ def run():
                "shrinks": shrinks, "jobs": jobs, "seconds": round(time.monotonic() - begun)}
     report(numbers)
     reached = metrics.detection_reached(numbers)
+    code = tree.EXIT_CLEAN if reached else tree.EXIT_FINDINGS
     if not os.environ.get("BUGS"):
-        measurement.keep(numbers, reached)
+        code = measurement.keep(numbers, reached)
     if any(alarm["found"] for alarm in numbers["alarms"].values()):
         print(f"a false alarm makes what else was found doubtful. On a busy machine it may be a hang that is none: remove {tree.relative(RUNS)}"
               " and measure again when it is quiet")
-    return tree.EXIT_CLEAN if reached else tree.EXIT_FINDINGS
+    return code
 
 
 if __name__ == "__main__":

@@ -54,6 +54,14 @@ def executed(text):
     return max(last_number(r"^#(\d+)", text), last_number(r"^stat::number_of_executed_units: (\d+)", text))
 
 
+def fresh_artifacts(law, name):
+    """An empty folder for what fails."""
+    folder = os.path.join(ARTIFACTS, law, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
+
+
 class LibFuzzerRun(campaign.Run):
     # Heard between two inputs, so that one that hangs is called a timeout and saved; SIGINT drops it. While libFuzzer loads a corpus it
     # hears nothing.
@@ -62,9 +70,7 @@ class LibFuzzerRun(campaign.Run):
     GRACE_SECONDS = 3 * HANG_SECONDS
 
     def __init__(self, law, number, binary, seconds):
-        self.artifacts = os.path.join(ARTIFACTS, law, str(number))
-        shutil.rmtree(self.artifacts, ignore_errors=True)
-        os.makedirs(self.artifacts)
+        self.artifacts = fresh_artifacts(law, str(number))
         corpus = corpora.common(law)
         os.makedirs(corpus, exist_ok=True)
         command = [binary, *LIBFUZZER_OPTIONS, f"-artifact_prefix={self.artifacts}/", corpus, *corpora.seeds_of(law)]
@@ -103,16 +109,19 @@ class LibFuzzer:
     def binary(self, law):
         return tree.fuzz_target(self.preset, law)
 
-    def prune(self, law):
+    def prune(self, law, stop):
         """Keeps of a law's common corpus what reaches all of its edges; (files before, files after)."""
-        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, self.merge_artifacts(law))
+        return corpora.prune(law, self.binary(law), LIBFUZZER_OPTIONS, self.merge_artifacts(law), stop)
 
     def merge_artifacts(self, law):
         return os.path.join(ARTIFACTS, law, "merge")
 
     def failing_in_merge(self, law, judges=(), over=triage.never):
         """(path, reason) of inputs on which pruning failed, and which it drops."""
-        return triage.crashed((self.preset, *judges), law, triage.failing_inputs_below(self.merge_artifacts(law)), over)
+        saved = triage.failing_inputs_below(self.merge_artifacts(law))
+        hangs = [path for path in saved if triage.is_called_a_hang(path)]
+        yield from triage.crashed((self.preset, *judges), law, [path for path in saved if path not in hangs], over)
+        yield from triage.failing(self.binary(law), hangs, over)
 
     def failing_seeds(self, law, stop):
         """It ends at the first of them, in every run, and tells it."""
@@ -136,17 +145,22 @@ class LibFuzzer:
         it finds into the first; 0 seconds: it only runs those. Processor time, because that is what one core does, also while the
         machine does other things."""
         limit = f"-max_total_time={seconds}" if seconds else "-runs=0"
-        with tempfile.TemporaryDirectory() as artifacts, tempfile.TemporaryFile("w+", errors="replace") as log:
+        artifacts = fresh_artifacts(law, "measured")
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        env=fuzz_environment())
             try:
-                _, _, usage = os.wait4(process.pid, 0)
+                _, status, usage = os.wait4(process.pid, 0)
             except BaseException:
                 process.kill()
                 raise
             log.seek(0)
             text = log.read()
+        if status:
+            kept = [tree.relative(triage.keep(law, path)) for path in triage.failing_inputs_below(artifacts)]
+            raise tree.Failed(f"{law} failed while its speed was measured: {triage.reason_of(text) or campaign.last_lines(text)}\n"
+                              f"kept: {' '.join(kept) or 'no input'}; make triage tells more")
         return round(executed(text) / max(usage.ru_utime + usage.ru_stime, 0.01)), last_number(r"\bcov: (\d+)", text)
 
     def speed(self, law, seconds):

@@ -12,7 +12,6 @@ the canary was not found, or a law was not fuzzed, 2: wrong use, 130: ended befo
 """
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
@@ -41,7 +40,6 @@ AFL_ENVIRONMENT = {
 # One case is judged in microseconds; AFL++ would otherwise guess the limit anew each time.
 TIMEOUT_MILLISECONDS = 1000
 LONGEST_INPUT = fuzz.LONGEST_INPUT
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def afl_environment(**more):
@@ -55,11 +53,12 @@ def afl_environment(**more):
 def adopt_orphans():
     """afl-fuzz kills the fork server of its CMPLOG build, but not the target that this one keeps stopped. Such orphans become
     children of this process, which ends them."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    tree.LIBC.prctl(tree.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_orphans(programs=os.path.join(tree.BUILD, "afl")):
     """Ends orphans whose program's path begins so. With a fork server goes what it kept, which then is an orphan too."""
+    programs = os.path.realpath(programs)  # as the kernel tells paths
     ended = True
     while ended:
         ended = False
@@ -140,7 +139,13 @@ def afl_command(binary, cmplog_binary, seeds, out, role, seconds):
             "-m", "none", "-G", str(LONGEST_INPUT), *companion, "--", binary]
 
 
+# A kill would leave its fork servers behind.
+LAST_SIGNAL = signal.SIGTERM
+
+
 class AflRun(campaign.Run):
+    LAST_SIGNAL = LAST_SIGNAL
+
     def __init__(self, law, engine, number, role, seconds):
         self.engine = engine
         self.folder = os.path.join(engine.out(law), f"run{number}")
@@ -178,8 +183,9 @@ class AflRun(campaign.Run):
         yield from triage.failing(self.engine.binary(self.law), hangs, lambda: stop.asked)
 
     def broken(self):
-        """One that is interrupted while its fork server starts dies too; a law that never ran is told of by the campaign."""
-        return not self.interrupted and not os.path.exists(os.path.join(self.folder, "fuzzer_stats"))
+        """One that is interrupted while its fork server starts dies too; a law that never ran is told of by the campaign. One that ends by
+        itself does so after its time, and well."""
+        return not self.interrupted and (self.process.returncode != 0 or self.seconds() < self.limit)
 
 
 class Afl:

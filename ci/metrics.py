@@ -16,6 +16,7 @@ import datetime
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -77,18 +78,21 @@ class Measurement:
         return all(self.settings[setting] >= least for setting, least in MEASURED[self.name][1].items())
 
     def keep(self, numbers, reached):
-        """For the page, with whether all was reached that was asked."""
+        """For the page, with whether all was reached that was asked. Returns the exit code of who measured."""
+        code = tree.EXIT_CLEAN if reached else tree.EXIT_FINDINGS
         if not self.is_whole():
             print(f"a look, and no measurement: METRICS.md takes {settings_of(self.name)} or more")
-            return
+            return code
         if grounds(self.name) != self.of:
-            raise tree.WrongUse("what is measured was changed meanwhile, and nothing was kept: the same command measures it as it is now")
+            print("what is measured was changed meanwhile, and nothing was kept: the same command measures it as it is now", file=sys.stderr)
+            return code or tree.EXIT_USAGE
         words = [f"{setting}={os.environ[setting]}" for setting in SETTINGS if os.environ.get(setting)]
         made = {"command": " ".join([*words, "ci/" + os.path.basename(sys.argv[0])]), "machine": tree.machine(),
                 "date": datetime.date.today().isoformat(), "commit": self.commit, "of": self.of, "load": round(os.getloadavg()[2], 1),
                 "reached": reached}
         os.makedirs(KEPT, exist_ok=True)
         tree.write_json(place_of(self.name), {**made, "numbers": numbers})
+        return code
 
 
 def kept(name):
@@ -374,13 +378,28 @@ def when_kept(name):
     return os.stat(place_of(name)).st_mtime_ns if os.path.exists(place_of(name)) else None
 
 
-def measure(name):
+class Child:
+    """A script that is told of a wish to end, and has its time to."""
+
+    def __init__(self):
+        self.process = None
+
+    def tell(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+
+    def exit_code_of(self, command, environment):
+        self.process = subprocess.Popen(command, cwd=tree.ROOT, env=environment)
+        return self.process.wait()
+
+
+def measure(name, child):
     """The exit code; not 0 where no measurement was kept."""
     script, settings = MEASURED[name]
     print(f"measuring: {name}", flush=True)
     before = when_kept(name)
-    code = subprocess.run([sys.executable, tree.path(script)], cwd=tree.ROOT,
-                          env={**os.environ, **{setting: str(least) for setting, least in settings.items()}}).returncode
+    code = child.exit_code_of([sys.executable, tree.path(script)],
+                              {**os.environ, **{setting: str(least) for setting, least in settings.items()}})
     if when_kept(name) != before:
         return code
     print(f"{script} kept no measurement {name}; what it has so far is kept, and the same command goes on", file=sys.stderr)
@@ -389,15 +408,18 @@ def measure(name):
 
 def measure_what_is_missing():
     """The worst exit code. A measurement that was good already, and missed its goals, counts as it did then."""
-    codes = []
-    for name in MEASURED:
-        measured = kept(name)
-        if not is_of_these_sources(measured, name):
-            codes.append(measure(name))
-        elif not measured.get("reached"):
-            codes.append(tree.EXIT_FINDINGS)
-        if codes and codes[-1] in (tree.EXIT_USAGE, tree.EXIT_INTERRUPTED):
-            break
+    codes, child = [], Child()
+    with tree.Stop(child.tell) as stop:
+        for name in MEASURED:
+            measured = kept(name)
+            if not is_of_these_sources(measured, name):
+                codes.append(measure(name, child))
+            elif not measured.get("reached"):
+                codes.append(tree.EXIT_FINDINGS)
+            if stop.asked:
+                codes.append(tree.EXIT_INTERRUPTED)
+            if codes and codes[-1] in (tree.EXIT_USAGE, tree.EXIT_INTERRUPTED):
+                break
     # By a signal they end below 0.
     return max((code if code >= 0 else tree.EXIT_FINDINGS for code in codes), default=tree.EXIT_CLEAN)
 

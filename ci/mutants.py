@@ -686,7 +686,7 @@ def run():
         return tree.EXIT_CLEAN if tally.judged() and not tally.survivors and not wrong else tree.EXIT_FINDINGS
     good = tally.good() and not wrong
     if rules == ["own"]:
-        measurement.keep(numbers_of(tally, every, chosen, fuzz_seconds, begun), good)
+        return measurement.keep(numbers_of(tally, every, chosen, fuzz_seconds, begun), good)
     return tree.EXIT_CLEAN if good else tree.EXIT_FINDINGS
 
 

@@ -77,7 +77,7 @@ def steps(points, total):
         if line:
             line.append((t, line[-1][1]))
         line.append((t, value))
-    return [line]
+    return [line] if line else []
 
 
 def thinned(points, most=400):

@@ -36,8 +36,9 @@ def settings():
 
 
 class Soak:
-    def __init__(self, laws, minutes, jobs):
-        self.laws = laws
+    def __init__(self, laws, minutes, jobs, earlier=()):
+        """`earlier` are findings that an earlier run left."""
+        self.laws, self.earlier = laws, earlier
         self.begun = time.monotonic()
         self.seconds = minutes * 60
         self.stop = tree.Stop()
@@ -104,7 +105,7 @@ class Soak:
                 os.remove(path)
 
     def prune(self):
-        kept = [sizes for _, sizes in corpora.side_by_side(self.explorer.prune, self.laws)]
+        kept = [sizes for _, sizes in corpora.side_by_side(lambda law: self.explorer.prune(law, self.stop), self.laws)]
         print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
               flush=True)
         explored = self.legs[0][0]
@@ -123,7 +124,8 @@ class Soak:
         """For docs/METRICS.md."""
         legs = {fuzzing.engine.name: fuzzing.tallies.values() for fuzzing, _ in self.legs}
         return {"minutes": round((time.monotonic() - self.begun) / 60, 1), "laws": len(self.laws),
-                "findings": [f"{finding.law}: {finding.reason}" for finding, _ in self.findings()],
+                "findings": list(dict.fromkeys(f"{finding.law}: {finding.reason}"
+                                               for finding in [*self.earlier, *(finding for finding, _ in self.findings())])),
                 "kept": sum(len(corpora.files_in(corpora.common(law))) for law in self.laws),
                 "engines": {name: {"cases": sum(tally.cases for tally in tallies), "laws": sum(tally.cases > 0 for tally in tallies),
                                    "process_minutes": round(sum(tally.seconds for tally in tallies) / 60, 1)}
@@ -167,15 +169,15 @@ def run():
     left = triage.salvage(laws, triage.JUDGES)
     canaries = [campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
                 for engine in (fuzz.LibFuzzer(), fuzz_afl.Afl([]))]
-    soak = Soak(laws, minutes, jobs)
+    soak = Soak(laws, minutes, jobs, left)
     with tree.Stop() as stop:
         soak.run()
         triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law), stop)
         numbers = soak.report(stop)
         code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
-        if not (os.environ.get("LAW") or soak.stop.asked):
-            measurement.keep({**numbers, "canaries": canaries}, code == tree.EXIT_CLEAN)
         print(f"plots: {tree.relative(report.write())}", flush=True)
+        if not (os.environ.get("LAW") or soak.stop.asked):
+            code = measurement.keep({**numbers, "canaries": canaries}, code == tree.EXIT_CLEAN)
     return code
 
 

@@ -183,6 +183,42 @@ class StopTest(unittest.TestCase):
         self.assertEqual(asked, [(True, False), (True, False), (True, True)])
 
 
+    def test_a_terminal_that_is_closed_is_heard_unless_nohup_said_no(self):
+        for before, heard in ((signal.SIG_DFL, True), (signal.SIG_IGN, False)):
+            kept = signal.signal(signal.SIGHUP, before)
+            try:
+                with tree.Stop() as stop:
+                    self.assertEqual(signal.getsignal(signal.SIGHUP) == stop.ask, heard)
+                self.assertEqual(signal.getsignal(signal.SIGHUP), before)
+            finally:
+                signal.signal(signal.SIGHUP, kept)
+
+
+class StartTest(InFolder):
+    def test_nothing_outlives_who_started_it(self):
+        pid = os.path.join(self.folder, "pid")
+        script = (f"import sys; sys.path.insert(0, {os.path.dirname(tree.__file__)!r}); import tree\n"
+                  f"tree.start(['sh', '-c', 'echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 60']).wait()")
+        process = subprocess.Popen([sys.executable, "-c", script])
+        while not os.path.exists(pid):
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        with open(pid) as file:
+            started = int(file.read())
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and self.runs(started):
+            time.sleep(0.01)
+        self.assertFalse(self.runs(started))
+
+    def runs(self, process):
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+
 class ReasonTest(unittest.TestCase):
     def test_reasons(self):
         for text, reason in (

@@ -11,10 +11,13 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -114,10 +117,10 @@ class CorporaTest(InFolder):
         self.assertEqual(corpora.seeds_of(LAW), [law])
         self.assertEqual(os.listdir(os.path.join(self.folder, "build")), ["seeds"])
 
-    def prune(self, script):
+    def prune(self, script, stop=None):
         for name in "abc":
             self.write(f"build/fuzz-corpus/{LAW}/{name}", name.encode())
-        sizes = corpora.prune(LAW, self.script("merge", script), [], os.path.join(self.folder, "artifacts"))
+        sizes = corpora.prune(LAW, self.script("merge", script), [], os.path.join(self.folder, "artifacts"), stop or tree.Stop())
         return sizes, sorted(os.listdir(corpora.common(LAW)))
 
     def test_what_the_merge_kept_takes_the_place_of_all(self):
@@ -128,6 +131,19 @@ class CorporaTest(InFolder):
             with self.subTest(script), mock.patch.object(corpora, "MERGE_SECONDS", 0.5):
                 self.assertEqual(self.prune(script), ((3, 3), ["a", "b", "c"]))
                 self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
+
+    def test_a_wish_to_end_begins_no_merge_and_a_second_one_ends_it(self):
+        stop = tree.Stop()
+        stop.ask()
+        self.assertEqual(self.prune("cp $4/b $3/", stop), ((3, 3), ["a", "b", "c"]))
+        stop = tree.Stop()
+        begun = os.path.join(self.folder, "begun")
+        threading.Thread(target=lambda: self.wait_for(begun) or setattr(stop, "again", True), daemon=True).start()
+        self.assertEqual(self.prune(f"cp $4/b $3/; echo > {begun}; exec sleep 60", stop), ((3, 3), ["a", "b", "c"]))
+
+    def wait_for(self, path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
 
     def test_a_kill_at_any_step_costs_nothing_that_is_kept(self):
         class Killed(BaseException):
@@ -167,7 +183,7 @@ class CorporaTest(InFolder):
 
     def test_what_a_killed_prune_of_an_earlier_version_left_comes_back(self):
         self.write(f"build/fuzz-corpus/{LAW}.discarded/d", b"d")
-        self.assertEqual(corpora.prune(LAW, self.script("merge", "exit 1"), [], os.path.join(self.folder, "artifacts")), (1, 1))
+        self.assertEqual(corpora.prune(LAW, self.script("merge", "exit 1"), [], os.path.join(self.folder, "artifacts"), tree.Stop()), (1, 1))
         self.assertEqual(os.listdir(corpora.common(LAW)), ["d"])
         self.assertEqual(os.listdir(os.path.join(self.folder, "build", "fuzz-corpus")), [LAW])
 
@@ -184,8 +200,10 @@ class TriageTest(InFolder):
     def setUp(self):
         super().setUp()
         self.target = self.fuzz_target("fuzz")
-        self.fuzz_target("fuzz-msan", fails_on="no such input")
         self.fuzz_target("fuzz", OTHER_LAW)
+        for preset in ("fuzz-msan", *triage.OTHER_BUILDS):
+            for law in (LAW, OTHER_LAW):
+                self.fuzz_target(preset, law, fails_on="no such input")
 
     def judge(self, law, path):
         return triage.judge(self.target, path)
@@ -199,11 +217,10 @@ class TriageTest(InFolder):
                          {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
 
     def triaged(self, *places):
-        """(exit code, what is told) with builds that find what `judge` finds."""
+        """(exit code, what is told)"""
         out = io.StringIO()
         with mock.patch("sys.argv", ["triage.py", *places]), mock.patch.object(tree, "build", lambda *_: None), \
-                mock.patch.object(triage, "judge_by_all", self.judge), mock.patch.object(triage, "explain", lambda *_: ""), \
-                contextlib.redirect_stdout(out):
+                mock.patch.object(triage, "explain", lambda finding, binary, over: tree.relative(binary)), contextlib.redirect_stdout(out):
             return triage.run(), out.getvalue()
 
     def test_what_is_no_input_of_a_law_is_skipped_and_told(self):
@@ -287,9 +304,35 @@ class TriageTest(InFolder):
         self.assertEqual([self.read(path) for path in corpora.files_in(aside)], [b"only MSan sees it"])
         self.fuzz_target("fuzz-msan", fails_on="MSan")
         self.assertEqual([(finding.law, finding.reason) for finding in self.salvage()[0]], [])
-        with mock.patch.object(self, "judge", lambda law, path: triage.judge_by(triage.JUDGES, law, path)):
-            self.assertIn(f"1 of {LAW}: 17 bytes", self.triaged()[1])
+        self.assertIn(f"1 of {LAW}: 17 bytes", self.triaged()[1])
         self.assertEqual(os.listdir(aside), [])
+
+    def test_what_holds_in_the_builds_that_judge_is_asked_in_all_others(self):
+        for preset in triage.OTHER_BUILDS:
+            with self.subTest(preset):
+                target = self.fuzz_target(preset, fails_on=preset)
+                self.write(f"findings/{LAW}/crash-{preset}", preset.encode())
+                code, told = self.triaged()
+                self.assertEqual(code, tree.EXIT_FINDINGS)
+                self.assertIn(f"1 of {LAW}: {len(preset)} bytes", told)
+                self.assertIn(tree.relative(target), told)
+
+    def test_files_that_no_fuzzer_names_so_are_told_and_those_of_its_services_judged(self):
+        for name in ("clusterfuzz-testcase-minimized-fuzz_splits-5", "notes", "log"):
+            self.write(f"f/{LAW}/{name}")
+        code, told = self.triaged(os.path.join(self.folder, "f"))
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertRegex(told, rf"skipped: 2 files below \S+, such as {LAW}/(notes|log): ")
+        self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
+        self.assertEqual(self.triaged(self.write(f"g/{LAW}/notes"))[0], tree.EXIT_FINDINGS)
+
+    def test_a_tree_below_a_folder_that_is_called_like_a_law(self):
+        with mock.patch.object(tree, "FINDINGS", os.path.join(self.folder, OTHER_LAW, "findings")):
+            self.write(f"{OTHER_LAW}/findings/gravity/crash-1")
+            self.write(f"{OTHER_LAW}/findings/{LAW}/crash-1")
+            told = self.triaged()[1]
+        self.assertIn("gravity/crash-1: no folder", told)
+        self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
 
     def test_laws_that_were_not_built_are_not_judged_but_named(self):
         left = self.write(f"left/{OTHER_LAW}/3/crash-1", b"x")
@@ -445,6 +488,23 @@ class AflTest(AflFolder):
         self.assertEqual(campaign.exit_code([fuzzing], True), tree.EXIT_INTERRUPTED)
         self.assertTrue(os.path.exists(hang))
 
+    def test_an_instance_that_ends_by_itself_before_its_time_or_badly_is_broken(self):
+        started = f"mkdir -p $4/{LAW}; echo 'execs_done : 5' > $4/{LAW}/fuzzer_stats"
+        for end, limit, broken in (("kill -ABRT $$", 0.01, True), ("exit 1", 0.01, True), ("exit 0", 60, True), ("exit 0", 0.01, False)):
+            with self.subTest(end, limit=limit):
+                self.script("bin/afl-fuzz", f"{started}; {end}")
+                run = fuzz_afl.Afl([LAW], cmplog=False).start(LAW, 1, limit)
+                run.finish()
+                self.assertEqual(run.broken(), broken)
+
+    def test_orphans_of_a_folder_behind_a_link_are_ended(self):
+        os.symlink(os.path.join(self.folder, "bin"), os.path.join(self.folder, "link"))
+        shutil.copy(shutil.which("sleep"), os.path.join(self.folder, "bin", "afl-sleep"))
+        process = subprocess.Popen([os.path.join(self.folder, "link", "afl-sleep"), "60"])
+        fuzz_afl.end_orphans(os.path.join(self.folder, "link", "afl"))
+        with contextlib.suppress(ChildProcessError):
+            self.assertEqual(process.wait(5), 0)
+
     def test_the_speed_is_measured_and_nothing_is_left_behind(self):
         engine = fuzz_afl.Afl([LAW])
         started, start = [], engine.start
@@ -494,15 +554,16 @@ class SoakTest(AflFolder):
                                       (campaign, "report_canary", lambda *_: True), (fuzz.LibFuzzer, "canary", lambda *_: 1.0),
                                       (fuzz_afl.Afl, "canary", lambda *_: 1.0), (soak.Soak, "run", find),
                                       (triage, "explain", lambda *_: os.kill(os.getpid(), signal.SIGINT) or ""),
+                                      (triage, "salvage", lambda *_: [triage.Finding(OTHER_LAW, "of a run before", "path")]),
                                       (tree, "alone", lambda what: None),
-                                      (metrics.Measurement, "keep", lambda _, numbers, reached: written.append((numbers["findings"], reached))),
+                                      (metrics.Measurement, "keep", lambda _, numbers, reached: written.append((numbers["findings"], reached)) or 5),
                                       (report, "write", lambda: written.append("page") or "page")):
                 stack.enter_context(mock.patch.object(thing, name, stub))
             stack.enter_context(mock.patch.dict(os.environ, LAW="", SOAK_MINUTES="1"))
             stack.enter_context(mock.patch("sys.argv", ["soak.py"]))
             stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-            self.assertEqual(soak.run(), tree.EXIT_FINDINGS)
-        self.assertEqual(written, [([f"{LAW}: sums differ"], False), "page"])
+            self.assertEqual(soak.run(), 5)
+        self.assertEqual(written, ["page", ([f"{OTHER_LAW}: of a run before", f"{LAW}: sums differ"], False)])
 
     def test_queues_that_nobody_waits_for_are_not_called_judged(self):
         soaking = self.turned([b"x"], end=True)
@@ -516,6 +577,19 @@ class SoakTest(AflFolder):
         soaking = self.turned([b"a", b"zzz"], merge=f"grep -l z $last/* | while read path; do mv $path {crash}; done")
         self.assertEqual(self.reasons(soaking), [("libFuzzer", "3 bytes")])
         self.assertFalse(os.path.exists(crash))
+
+    def test_what_took_long_while_it_was_pruned_is_a_finding_only_if_it_fails_again(self):
+        slow = os.path.join(self.folder, "left", "fuzz-artifacts", LAW, "merge", "timeout-1")
+        self.assertEqual(self.reasons(self.turned([b"a"], merge=f"echo the machine was busy > {slow}")), [])
+        self.assertEqual(self.reasons(self.turned([b"a"], merge=f"echo z > {slow}")), [("libFuzzer", "2 bytes")])
+
+    def test_an_input_that_fails_like_another_one_is_no_leftover(self):
+        soaking = self.turned([])
+        paths = [self.write(f"left/fuzz-artifacts/{LAW}/{number}/crash-{number}", bytes([number])) for number in range(2)]
+        for path in paths:
+            soaking.legs[0][0].find(LAW, path, "sums differ")
+        self.assertEqual([os.path.exists(path) for path in paths], [False, False])
+        self.assertEqual(len(corpora.files_in(os.path.join(tree.FINDINGS, LAW))), 1)
 
 
 class ReportTest(InFolder):
@@ -534,6 +608,10 @@ class ReportTest(InFolder):
         self.assertIn("sums &amp; splits", page)
         self.assertNotIn("<e>", page)
         self.assertEqual(report.fuzzing_time(history.read()), 5 + 2 * report.LONGEST_SILENCE_SECONDS)
+
+    def test_findings_without_progress(self):
+        history.append("s", "e", LAW, finding="sums differ")
+        self.assertIn("findings: 1.", report.page(history.read()))
 
     def test_what_is_no_record_is_left_out(self):
         good = {"at": 1, "session": "s", "engine": "e", "law": LAW, "cases": 1, "seconds": 1.5, "edges": 2, "corpus": 3}

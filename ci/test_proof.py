@@ -541,8 +541,12 @@ class Measurements(unittest.TestCase):
 
     def test_nothing_is_kept_of_sources_that_were_changed_meanwhile(self):
         measurement = metrics.Measurement("mutants", FUZZ_SECONDS=60)
-        with mock.patch.object(metrics, "grounds", lambda name: "other"), self.assertRaisesRegex(tree.WrongUse, "changed meanwhile"):
-            measurement.keep(self.NUMBERS, True)
+        told = io.StringIO()
+        for reached, code in ((True, tree.EXIT_USAGE), (False, tree.EXIT_FINDINGS)):
+            with mock.patch.object(metrics, "grounds", lambda name: "other"), contextlib.redirect_stderr(told):
+                self.assertEqual(measurement.keep(self.NUMBERS, reached), code)
+        self.assertIn("changed meanwhile", told.getvalue())
+        self.assertEqual(os.listdir(self.kept), [])
         with mock.patch.dict(os.environ, {"CPROUTE_COMMIT": "def"}):
             measurement.keep(self.NUMBERS, True)
         self.assertEqual(metrics.kept("mutants")["commit"], "abc")
@@ -578,12 +582,12 @@ class Measurements(unittest.TestCase):
             self.assertEqual("- engine/a.c:7, dropped: `a = b | c;` became `;`\n" in page, bool(survivors))
 
     def measuring(self, code, keep):
-        def script(*_, **__):
+        def script(*_):
             if keep:
                 self.keep(reached=code == 0)
-            return mock.Mock(returncode=code)
+            return code
 
-        with mock.patch.object(metrics.subprocess, "run", script), mock.patch("sys.argv", ["metrics.py"]):
+        with mock.patch.object(metrics.Child, "exit_code_of", script), mock.patch("sys.argv", ["metrics.py"]):
             return metrics.run()
 
     def test_the_worst_exit_code_is_passed_on(self):
@@ -594,6 +598,20 @@ class Measurements(unittest.TestCase):
         os.remove(metrics.place_of("mutants"))
         self.assertEqual(self.measuring(0, True), 0)
         self.assertEqual(self.measuring(1, False), 0)  # nothing is measured again
+
+    def test_a_wish_to_end_is_passed_on_and_nothing_else_is_measured(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asked = os.path.join(self.folder, f"asked-{number}")
+            script = os.path.join(self.folder, "script.py")
+            with open(script, "w") as file:
+                file.write(f"import os, signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: open({asked!r}, 'a').close() or time.sleep(1) or sys.exit(0))\n"
+                           f"os.kill(os.getppid(), {int(number)})\ntime.sleep(60)\n")
+            with mock.patch.object(metrics, "MEASURED", {name: (script, {}) for name in metrics.MEASURED}), \
+                    mock.patch("sys.argv", ["metrics.py"]), self.subTest(number):
+                self.assertEqual(metrics.run(), tree.EXIT_INTERRUPTED)
+                self.assertTrue(os.path.exists(asked))
+            self.assertEqual(self.output.getvalue().count("measuring: "), 1)
+            self.output.truncate(0)
 
     def test_an_older_measurement_is_none_of_this_run(self):
         for code, told in ((0, 1), (1, 1), (2, 2), (130, 130), (-9, 1)):

@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import ctypes
 import fcntl
 import functools
 import glob
@@ -26,6 +27,8 @@ CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 NUMBERS_END = 10**9
 ONE_WISH_SECONDS = 0.5
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def path(*parts):
@@ -63,7 +66,8 @@ class BuildFailed(Failed):
 
 
 class Stop:
-    """The wish to end, from Ctrl-C or a supervisor, while somebody is in it; before and behind, they end the script as they do."""
+    """The wish to end, from Ctrl-C, a terminal that is closed or a supervisor, while somebody is in it; before and behind, they end the
+    script as they do."""
 
     def __init__(self, then=None):
         """`then` is called whenever it is asked for."""
@@ -73,7 +77,10 @@ class Stop:
         self.before = []
 
     def __enter__(self):
-        self.before.append([(number, signal.signal(number, self.ask)) for number in (signal.SIGINT, signal.SIGTERM)])
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+            numbers.append(signal.SIGHUP)
+        self.before.append([(number, signal.signal(number, self.ask)) for number in numbers])
         return self
 
     def __exit__(self, *_):
@@ -148,6 +155,20 @@ def kill_below(process="self"):
             os.kill(child, signal.SIGSTOP)
             kill_below(child)
             os.kill(child, signal.SIGKILL)
+
+
+def start(command, last_signal=signal.SIGKILL, **more):
+    """A process in a session of its own, which is out of reach of the terminal's Ctrl-C. It gets `last_signal` when the thread ends that
+    starts it, whatever ends that: nobody would end one that hangs, or fuzzes, later."""
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
+                            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, last_signal, 0, 0, 0), **more)
+
+
+def end(process):
+    """One that start() has started, and all of its session."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @functools.lru_cache(maxsize=None)

@@ -14,7 +14,7 @@ import math
 import os
 import re
 import shlex
-import signal
+import shutil
 import subprocess
 import sys
 import time
@@ -29,8 +29,10 @@ LOOK_SECONDS = 0.1
 SHRINK_SECONDS = 60
 # Exit code of `cproute shrink` for an input that breaks its law.
 SHRINK_FOUND = 1
-# Builds that judge, the quickest first; the last sees what only a read of what was never written shows.
+# Builds that judge, the quickest first; the last sees what only a read of what was never written shows. What holds in both may have failed
+# in another one, where optimizers and memory are different.
 JUDGES = ("fuzz", "fuzz-msan")
+OTHER_BUILDS = ("fuzz-fast", "afl")
 UNREPRODUCED = "it crashed in the fuzzer, which did not reproduce"
 LEFTOVERS = (os.path.join(tree.BUILD, "fuzz-artifacts"), corpora.AFL_OUT)
 
@@ -70,11 +72,9 @@ def never():
 
 
 def output_of(command, seconds, over=never, cwd=None, env=None):
-    """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over().
-
-    It has a session of its own: Ctrl-C at the terminal is not for it, and its death of that would be taken for a failure."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", cwd=cwd, env=env or tree.environment(), start_new_session=True)
+    """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over()."""
+    process = tree.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=cwd,
+                         env=env or tree.environment())
     deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
@@ -87,9 +87,7 @@ def output_of(command, seconds, over=never, cwd=None, env=None):
                 pass
         return None, ""
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        tree.end(process)
         process.stdout.close()
 
 
@@ -136,9 +134,14 @@ def store(path, folder):
     if path != stored:
         os.makedirs(folder, exist_ok=True)
         corpora.copy_whole(path, stored, f"{stored}.{os.getpid()}")
-        if path.startswith(tuple(place + os.sep for place in (*LEFTOVERS, unjudged()))):
-            os.remove(path)
+        remove_leftover(path)
     return stored
+
+
+def remove_leftover(path):
+    """One of whose like somebody takes care: the next run would take it for what nobody has judged."""
+    if os.path.abspath(path).startswith(tuple(place + os.sep for place in (*LEFTOVERS, unjudged()))):
+        os.remove(path)
 
 
 def keep(law, path):
@@ -179,12 +182,9 @@ def report(findings, binary_of, stop):
             print(explain(finding, binary_of(finding), lambda: stop.asked), flush=True)
 
 
-def failing_inputs_below(path):
-    """Regular files that fuzzers or people put below a path because they failed."""
-    if os.path.isfile(path):
-        return [path]
-    found = []
-    entered = set()
+def files_below(path):
+    """Also behind links; not those that a fuzzer keeps for what they reach."""
+    found, entered = [], set()
     for folder, folders, files in os.walk(path, followlinks=True):
         real = os.path.realpath(folder)
         if real in entered:  # links may lead back
@@ -192,23 +192,40 @@ def failing_inputs_below(path):
             continue
         entered.add(real)
         folders[:] = [name for name in folders if name not in ("queue", ".synced", ".state")]
-        found += [os.path.join(folder, name) for name in files
-                  if re.match(r"(crash|leak|timeout|oom)-|id:|[0-9a-f]{16,40}$", name)]
+        found += [os.path.join(folder, name) for name in files]
+    return found
+
+
+# Of fuzzers, of their services, and of store().
+FAILED = re.compile(r"(crash|leak|timeout|oom|clusterfuzz-testcase)-|id:|[0-9a-f]{16,40}$")
+
+
+def failing_inputs_below(path):
+    """Regular files that fuzzers or people put below a path because they failed."""
+    if os.path.isfile(path):
+        return [path]
+    found = [path for path in files_below(path) if FAILED.match(os.path.basename(path))]
     regular = [path for path in found if os.path.isfile(path)]
     for path in sorted(set(found) - set(regular)):
         print(f"skipped: {tree.shown(path)}: no regular file, or not there", flush=True)
     return sorted(regular)
 
 
-def law_of(path, laws):
-    """The innermost folder of a path that is named after a law."""
-    return next((part for part in reversed(os.path.abspath(path).split(os.sep)[:-1]) if part in laws), None)
+def is_called_a_hang(path):
+    """By the fuzzer that saved it. On a busy machine it mostly is none."""
+    return os.path.basename(path).startswith("timeout-") or os.path.basename(os.path.dirname(path)) == "hangs"
 
 
-def with_laws(paths):
+def law_of(path, laws, top):
+    """The innermost folder of a path, below `top`, that is named after a law."""
+    folders = os.path.relpath(os.path.abspath(path), top).split(os.sep)[:-1]
+    return next((name for name in reversed(folders) if name in laws), None)
+
+
+def with_laws(paths, top=os.sep):
     """[(law, path)] of those that have one."""
     laws = set(tree.laws())
-    pairs = [(law_of(path, laws), path) for path in paths]
+    pairs = [(law_of(path, laws, top), path) for path in paths]
     for law, path in pairs:
         if not law:
             print(f"skipped: {tree.shown(path)}: no folder of it is named after a law", flush=True)
@@ -235,17 +252,13 @@ def group(pairs, judge_input):
 def leftovers():
     """[(law, path)] of what fuzzers saved, judged already or not; the canary is no law."""
     laws = set(tree.laws())
-    pairs = [(law_of(path, laws), path) for place in LEFTOVERS for path in failing_inputs_below(place)]
+    pairs = [(law_of(path, laws, place), path) for place in LEFTOVERS for path in failing_inputs_below(place)]
     return [(law, path) for law, path in pairs if law]
 
 
 def judge_by(presets, law, path, over=never):
     """By every one of these builds; the first reason."""
     return next(filter(None, (judge(tree.fuzz_target(preset, law), path, over) for preset in presets)), None)
-
-
-def judge_by_all(law, path):
-    return judge_by(JUDGES, law, path)
 
 
 def crashed(presets, law, paths, over=never):
@@ -265,8 +278,7 @@ def salvage(laws, presets):
     findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
     for finding in findings:
         print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
-    # A busy machine makes hangs that are none.
-    aside = [pair for pair in held if os.path.basename(os.path.dirname(pair[1])) != "hangs"]
+    aside = [(law, path) for law, path in held if not is_called_a_hang(path)]
     for law, path in aside:
         store(path, os.path.join(unjudged(), law))
     if aside:
@@ -282,6 +294,10 @@ def asked_for(places):
         if not (os.path.isfile(place) or os.path.isdir(place)):
             raise tree.WrongUse(f"{place} is {'no regular file and no folder' if os.path.exists(place) else 'not there'}")
         paths = failing_inputs_below(place)
+        others = [path for path in files_below(place) if not FAILED.match(os.path.basename(path))]
+        if others:
+            print(f"skipped: {len(others)} files below {tree.shown(place)}, such as {tree.shown(os.path.relpath(others[0], place))}: no fuzzer names"
+                  " so what fails; a file that is named itself is judged", flush=True)
         found = with_laws(paths)
         if paths and not found:
             raise tree.WrongUse(f"{place}: no folder of it is named after a law")
@@ -289,22 +305,43 @@ def asked_for(places):
     return pairs
 
 
+def judge_with(presets, pairs):
+    """As group() does it, once these builds are made."""
+    for preset in presets if pairs else ():
+        tree.build(preset, *sorted({f"fuzz_{law}" for law, _ in pairs}))
+    return group(pairs, lambda law, path: judge_by(presets, law, path))
+
+
+def other_builds():
+    """Those that can be made here."""
+    if shutil.which("afl-fuzz"):
+        return OTHER_BUILDS
+    print("not asked, the build for AFL++, which is missing: run ci/install-deps.sh", flush=True)
+    return [preset for preset in OTHER_BUILDS if preset != "afl"]
+
+
+def target_that_fails(finding):
+    targets = [tree.fuzz_target(preset, finding.law) for preset in (*JUDGES, *OTHER_BUILDS)]
+    return next((target for target in targets if os.path.exists(target) and judge(target, finding.path)), targets[0])
+
+
 def run():
     places = sys.argv[1:]
-    pairs = asked_for(places) if places else with_laws(failing_inputs_below(tree.FINDINGS)) + leftovers()
+    pairs = asked_for(places) if places else with_laws(failing_inputs_below(tree.FINDINGS), tree.FINDINGS) + leftovers()
     if not pairs:
         print("no input to judge")
         return tree.EXIT_CLEAN
     tree.alone("fuzzing")
-    laws = {law for law, _ in pairs}
-    for preset in JUDGES:
-        tree.build(preset, *[f"fuzz_{law}" for law in sorted(laws)])
-    groups, held = group(pairs, judge_by_all)
+    groups, held = judge_with(JUDGES, pairs)
+    if held:
+        more, held = judge_with(other_builds(), held)
+        for key, alike in more.items():
+            groups[key] += alike
     for (law, reason), alike in sorted(groups.items()):
         print(f"{len(alike):>5} of {law}: {reason}", flush=True)
     print(f"{len(held):>5} hold now", flush=True)
     report([Finding(law, reason, keep(law, alike[0])) for (law, reason), alike in sorted(groups.items())],
-           lambda finding: tree.fuzz_target(JUDGES[0], finding.law), tree.Stop())
+           target_that_fails, tree.Stop())
     return tree.EXIT_FINDINGS if groups else tree.EXIT_CLEAN
 
 
