@@ -40,6 +40,7 @@ import sys
 import threading
 import time
 
+import campaign
 import fuzz
 import fuzz_afl
 import json_lines
@@ -257,11 +258,21 @@ SAVED = {"AFL++": {"out/*/crashes/id:*": "a crash", "out/*/hangs/id:*": "a hang"
 def what_was_found(engine, folder, status):
     """In words, where no law said so; None: nothing."""
     for fuzzer, saved in SAVED.items():
-        if engine.endswith(fuzzer):
-            return next((what for files, what in saved.items() if tree.matching(folder, files)), None)
+        found = engine.endswith(fuzzer) and next((what for files, what in saved.items() if tree.matching(folder, files)), None)
+        if found:
+            return found
     if engine == "unit" and status == tree.EXIT_FINDINGS:
         return "a test"
-    return {0: None, -signal.SIGPROF: "a hang"}.get(status, "a crash")
+    if engine.endswith("AFL++") or status in (None, -signal.SIGKILL):  # the system's, where memory is short, and no fault's
+        return None
+    return "a hang" if status == -signal.SIGPROF else "a crash" if status < 0 else None
+
+
+def refuse_what_did_not_run(engine, status, folder):
+    """One that ended badly without a word of what it found did not look: to call that never found would flatter who is compared with it."""
+    if status != 0:
+        with open(os.path.join(folder, "log"), errors="replace") as file:
+            raise suite.Failed(f"{engine} did not run to its end, {tree.how_it_ended(status)}, and found nothing:\n{campaign.last_lines(file.read())}")
 
 
 def crash_that_was_told(folder, begun):
@@ -292,8 +303,8 @@ def run_once(patch, programs, engine, seed, seconds):
     board = Board(os.path.join(folder, "board"))
     begun, begun_by_clock = time.monotonic_ns(), time.time()
     with open(os.path.join(folder, "log"), "wb") as log:
-        process = subprocess.Popen(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, env=environment_of(engine, board), start_new_session=True)
+        process = tree.start(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdout=log, stderr=subprocess.STDOUT,
+                             env=environment_of(engine, board))
         try:
             # AFL++ ends by itself after a crash, and goes on after a hang.
             ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS,
@@ -313,6 +324,8 @@ def run_once(patch, programs, engine, seed, seconds):
     elif by is None and engine.endswith("libFuzzer"):
         told = crash_that_was_told(folder, begun_by_clock)
         by, took = ("a crash", told) if told is not None else (None, took)
+    if ended and by is None:
+        refuse_what_did_not_run(engine, process.returncode, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return {"seconds": round(took, 4) if by and took <= seconds + HANG_SECONDS else None, "reached": reached, "triggered": triggered, "by": by}
 
@@ -353,33 +366,26 @@ class State:
 
 def key_of(patch, engine, seed, seconds):
     """What the outcome of a run depends on."""
-    start = f"{RANDOM_INPUTS}x{INPUT_BYTES}" if engine in FROM_INPUTS else ""
-    return (fingerprint_of_patch(patch) + start, patch.name, engine, seed, seconds)
+    start = f" {RANDOM_INPUTS}x{INPUT_BYTES}" if engine in FROM_INPUTS else ""
+    return (circumstances(patch) + start, patch.name, engine, seed, seconds)
+
+
+def shrinking_key(patch, law, what, seed):
+    return (f"{circumstances(patch)} {law}", patch.name, what, seed, SMALLEST_SECONDS)
 
 
 @functools.lru_cache(maxsize=None)
-def fingerprint_of_patch(patch):
-    return fingerprint(patch)
+def circumstances(patch):
+    """Times of other machines, or beside more or fewer other runs, are no times of this one."""
+    return f"{fingerprint(patch)} {tree.machine()}, JOBS={tree.jobs()}"
 
 
 # ---------------------------------------------------------------------------- shrinking
 
 def size_of(programs, law, path):
     """Bytes that are drawn from: what a case is made of, whatever else the file holds."""
-    done = subprocess.run([os.path.join(programs, "judge"), "size", law, path], stdout=subprocess.PIPE, text=True, errors="replace")
-    return int(done.stdout.split()[0]) if done.returncode == 0 and done.stdout else None
-
-
-def quietly(command, seconds, **environment):
-    """Output of a command that is ended after so long."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                               text=True, errors="replace", env=environment)
-    try:
-        output, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-    return output or ""
+    code, printed = triage.output_of([os.path.join(programs, "judge"), "size", law, path], GRACE_SECONDS)
+    return int(printed.split()[0]) if code == 0 and printed else None
 
 
 def still_fails(programs, law, path):
@@ -398,12 +404,12 @@ def shrink_once(patch, programs, law, seed):
     os.makedirs(folder)
     start = os.path.join(folder, "start")
     judge = os.path.join(programs, "judge")
-    quietly([judge, "find", law, str(seed), start], 60, **tree.environment())
+    triage.output_of([judge, "find", law, str(seed), start], 60)
     if not os.path.exists(start):
         return None
     sizes = {"start": size_of(programs, law, start)}
     commands = {
-        "ours": ([judge, "shrink", law, start, os.path.join(folder, "ours")], tree.environment()),
+        "ours": ([judge, "shrink", law, start, os.path.join(folder, "ours")], None),
         "libFuzzer": ([os.path.join(programs, "fuzz_suite"), "-minimize_crash=1", "-timeout=10", f"-max_total_time={MINIMIZE_SECONDS}",
                        f"-exact_artifact_path={os.path.join(folder, 'libFuzzer')}", start], {**fuzz.fuzz_environment(), "PROOF_LAW": law}),
         "AFL++": (["afl-tmin", "-i", start, "-o", os.path.join(folder, "AFL++"), "-m", "none", "-t", "2000", "--",
@@ -411,7 +417,7 @@ def shrink_once(patch, programs, law, seed):
     }
     for tool, (command, environment) in commands.items():
         begun = time.monotonic()
-        quietly(command, 3 * MINIMIZE_SECONDS, **environment)
+        triage.output_of(command, 3 * MINIMIZE_SECONDS, env=environment)
         sizes[tool + " seconds"] = round(time.monotonic() - begun, 2)
         result = os.path.join(folder, tool)
         sizes[tool] = size_of(programs, law, result) if still_fails(programs, law, result) else sizes["start"]
@@ -421,7 +427,7 @@ def shrink_once(patch, programs, law, seed):
 
 def smallest(programs, law):
     """The smallest bytes that a search of its own finds, None if it finds none, and how far it went."""
-    output = quietly([os.path.join(programs, "judge"), "smallest", law, str(SMALLEST_SECONDS)], 3 * SMALLEST_SECONDS, **tree.environment())
+    _, output = triage.output_of([os.path.join(programs, "judge"), "smallest", law, str(SMALLEST_SECONDS)], 3 * SMALLEST_SECONDS)
     lines = output.strip().splitlines()
     found = re.match(r"(\d+) [0-9a-f]*$", lines[-1]) if lines else None
     return {"smallest": int(found.group(1)) if found else None, "searched": lines[0] if lines else ""}
@@ -464,9 +470,10 @@ def figures(state, patches, seeds, seconds):
         for baseline in HELD_TO:
             row["a12"][baseline] = {engine: round(a12(by_engine[engine], by_engine[RAW_OF[engine] if baseline == "raw" else baseline]), 3)
                                     for engine in ENGINES}
-        shrunk = [state.runs[key] for key in state.runs if key[:3] == (fingerprint_of_patch(patch), patch.name, "shrink")]
+        law = law_of(state, patch, seeds, seconds)
+        shrunk = [entry for key, entry in state.runs.items() if key[:3] == shrinking_key(patch, law, "shrink", 0)[:3]]
         if shrunk:
-            row["shrinking"] = shrink_figures(shrunk, state.runs.get((fingerprint_of_patch(patch), patch.name, "smallest", 0, SMALLEST_SECONDS)))
+            row["shrinking"] = shrink_figures(shrunk, state.runs.get(shrinking_key(patch, law, "smallest", 0)))
         rows.append(row)
     return rows
 
@@ -585,16 +592,13 @@ def measure_shrinking(patches, folders, count, seeds, seconds, state):
         if law:
             tasks += [(patch, law, "smallest", 0)] + [(patch, law, "shrink", seed) for seed in range(1, count + 1)]
 
-    def key(patch, what, seed):
-        return (fingerprint_of_patch(patch), patch.name, what, seed, SMALLEST_SECONDS)
-
     def one(patch, law, what, seed):
         folder = folders[patch.name]
         found = smallest(folder, law) if what == "smallest" else shrink_once(patch, folder, law, seed)
         if found:
-            state.add(key(patch, what, seed), {**found, "law_of": law})
+            state.add(shrinking_key(patch, law, what, seed), {**found, "law_of": law})
 
-    return in_parallel([task for task in tasks if key(task[0], task[2], task[3]) not in state.runs], one, "shrinking")
+    return in_parallel([task for task in tasks if shrinking_key(*task) not in state.runs], one, "shrinking")
 
 
 def run():

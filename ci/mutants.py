@@ -186,6 +186,10 @@ def last_written():
     return written
 
 
+def stages_before(stage, asked):
+    return asked[:asked.index(stage)] if stage in asked else []
+
+
 class State:
     """Verdicts, by the ids of mutants, in a file that grows by a line each. `chosen` are the ids that are asked for, `written` is
     last_written() from before the first look at the sources."""
@@ -212,6 +216,8 @@ class State:
         """None of one that is to be tried, also if it survived fewer stages, or less of them, than are asked for now, or is like one that is
         not asked for."""
         entry, asked = self.verdicts.get(mutant["id"]), self.tried(mutant)
+        if entry and entry["verdict"] == KILLED and not set(stages_before(entry["stage"], asked["stages"])) <= set(entry.get("stages") or ()):
+            return None  # one of those might have killed it, and it is counted by the first that does
         if entry and entry["verdict"] == TWIN and entry.get("details") and entry["details"] not in self.chosen:
             return None
         if entry and entry["verdict"] == SURVIVED and not (
@@ -485,7 +491,9 @@ class Worker:
         shutil.rmtree(found, ignore_errors=True)
         os.makedirs(found)
         seconds = self.lab.fuzz_seconds
-        self.run("fuzzing", [program, *fuzz.LIBFUZZER_OPTIONS, f"-max_total_time={seconds}", "-artifact_prefix=found/", found, self.lab.seeds],
+        # libFuzzer tells hangs by the clock, here processor time does.
+        self.run("fuzzing", [program, *fuzz.LIBFUZZER_OPTIONS, "-timeout=0", f"-max_total_time={seconds}", "-artifact_prefix=found/", found,
+                             self.lab.seeds],
                  memory=0, cpu_seconds=2 * seconds + 60)
 
 

@@ -33,7 +33,7 @@ def judge(done, refused):
     if done.returncode == 1 and refused.search(done.stdout):
         raise NotCompiled(done.stdout.strip())
     if done.returncode:
-        how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
+        how = tree.how_it_ended(done.returncode)
         raise tree.BuildFailed(f"{done.stdout.strip()}\nfailed, {how}: {shlex.join(done.args)}".strip())
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,7 @@ import mutants
 import mutate
 import detection
 import metrics
+import suite
 import swap
 import tree
 
@@ -184,8 +186,8 @@ class Lists(unittest.TestCase):
         reasons = self.equivalents({"after": "b"}, {"after": "c"}, {"after": "d"})
         every = [mutant_of(after) for after in "bcdxyz"]
         tried = {"stages": list(mutants.STAGES), "fuzzed": 60}
-        self.write(self.verdict(every[0], mutants.KILLED, "cmocka"), self.verdict(every[1], mutants.SURVIVED, **tried),
-                   self.verdict(every[3], mutants.KILLED, "props"), self.verdict(every[4], mutants.SURVIVED, **tried),
+        self.write(self.verdict(every[0], mutants.KILLED, "cmocka", **tried), self.verdict(every[1], mutants.SURVIVED, **tried),
+                   self.verdict(every[3], mutants.KILLED, "props", **tried), self.verdict(every[4], mutants.SURVIVED, **tried),
                    self.verdict(every[5], "not C"))
         tally = mutants.Tally(every, self.state(reasons), reasons)
         self.assertEqual(tally.wrongly_listed, [(every[0], "cmocka")])
@@ -210,6 +212,24 @@ class Lists(unittest.TestCase):
         self.assertEqual(mutants.Laboratory.twin(laboratory, mutant_of("b"), "code"), "c1")
         self.assertIsNone(mutants.Laboratory.twin(laboratory, mutant_of("c"), "code"))
         self.assertIsNone(mutants.Laboratory.twin(laboratory, mutant_of("b"), "other code"))
+
+    def test_a_stage_counts_only_what_those_before_it_have_let_live(self):
+        nothing = self.equivalents()
+        self.write(self.verdict(mutant_of("b"), mutants.KILLED, "fuzzing", stages=["fuzzing"]),
+                   self.verdict(mutant_of("c"), mutants.KILLED, "cmocka", stages=["replay", "props", "cmocka"]))
+        state = self.state(nothing)
+        self.assertIsNone(state.verdict_of(mutant_of("b")))
+        self.assertTrue(state.verdict_of(mutant_of("c")))
+        self.assertTrue(self.state(nothing, stages=["fuzzing"]).verdict_of(mutant_of("b")))
+
+    def test_hangs_are_told_by_processor_time_alone(self):
+        worker = mock.Mock(spec=mutants.Worker, lab=mock.Mock(fuzz_seconds=60, seeds="seeds"))
+        with tempfile.TemporaryDirectory() as folder:
+            worker.path.return_value = os.path.join(folder, "found")
+            mutants.Worker.fuzz(worker, "program")
+        (_, command), limits = worker.run.call_args
+        self.assertEqual([word for word in command if word.startswith("-timeout=")][-1], "-timeout=0")
+        self.assertGreater(limits["cpu_seconds"], 60)
 
     def test_verdicts_stand_on_compilers_and_presets(self):
         self.assertRegex(mutants.compilers(), r"\d+\.\d+")
@@ -396,6 +416,34 @@ class Runs(unittest.TestCase):
         self.assertEqual([detection.what_was_found("props", "", status) for status in (0, -signal.SIGPROF, -signal.SIGSEGV)],
                          [None, "a hang", "a crash"])
         self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
+
+    def ended(self, engine, script):
+        patch = types.SimpleNamespace(name="a-fault")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
+                detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_: ["sh", "-c", script]):
+            return detection.run_once(patch, folder, engine, 1, 1)["by"]
+
+    def test_what_did_not_look_did_not_miss_anything(self):
+        for engine in (*detection.ENGINES, *detection.BASELINES):
+            for end in ("exit 2", "exit 127", "kill -KILL $$"):
+                with self.subTest(engine, end=end), self.assertRaisesRegex(suite.Failed, f"(?s)^{re.escape(engine)} did not .*no such option"):
+                    self.ended(engine, f"echo no such option; {end}")
+            self.assertIsNone(self.ended(engine, "exit 0"))
+        for engine in ("libFuzzer", "raw libFuzzer", "props"):
+            self.assertEqual(self.ended(engine, "kill -SEGV $$"), "a crash")
+        self.assertIsNone(self.ended("props", "exec sleep 60"))
+
+    def test_runs_stand_on_the_machine_and_on_how_many_there_are_at_once(self):
+        patch = mock.Mock(text="")
+        keys = set()
+        for machine, jobs in (("one", "1"), ("one", "2"), ("two", "1")):
+            with mock.patch.object(tree, "machine", lambda machine=machine: machine), mock.patch.dict(os.environ, {"JOBS": jobs}):
+                detection.circumstances.cache_clear()
+                keys.add(detection.key_of(patch, "props", 1, 30))
+                keys.add(detection.shrinking_key(patch, "order", "shrink", 1))
+                keys.add(detection.shrinking_key(patch, "splits", "shrink", 1))
+        detection.circumstances.cache_clear()
+        self.assertEqual(len(keys), 9)
 
     def test_a_crash_within_malloc_is_found_when_it_is_told(self):
         """libFuzzer waits for memory then, or crashes once more, and saves nothing."""

@@ -311,6 +311,11 @@ def needs_fixed_addresses():
         return False
 
 
+def how_it_ended(status):
+    """A process, by its exit code as subprocess tells it."""
+    return f"exit code {status}" if status >= 0 else f"signal {-status}"
+
+
 def shown(text):
     """What came from outside, such as the name of a file, in one line in which nothing speaks to the terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
