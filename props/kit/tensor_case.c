@@ -10,6 +10,8 @@ enum {
     MAX_EDITS = 3,
     MAX_CUT = 31,
     ANY_NUMBERS = 7, /* the one choice out of 0 .. ANY_NUMBERS that is not a tensor in form */
+    SOURCE_ROWS = 2, /* entries of the header */
+    TARGET_ROWS = 3,
     HEADER = 6
 };
 
@@ -85,6 +87,9 @@ static void draw_edit(choices *from, tensor_case *c) {
     const int64_t at = (int64_t)choose(from, (uint64_t)c->count - 1);
     const int64_t value = values[choose(from, sizeof values / sizeof *values - 1)];
     c->entries[at] = value;
+    /* Else almost all of it ends where the two numbers of rows are compared. */
+    if (at == SOURCE_ROWS && c->count > TARGET_ROWS && choose(from, 1) == 0)
+        c->entries[TARGET_ROWS] = value;
 }
 
 static void draw_numbers(choices *from, tensor_case *c) {
@@ -172,7 +177,7 @@ static cpr_error expected_of_splits(const int64_t *flat, int64_t first) {
     }
     const int64_t last = first + ranks - 1;
     if (given != flat[2])
-        return expect(CPR_SPLIT_MISMATCH, last, flat[last], flat[last] + flat[2] - given);
+        return expect(CPR_SPLIT_MISMATCH, last, flat[last], flat[last] + (flat[2] - given));
     return expect(CPR_OK, -1, 0, 0);
 }
 
