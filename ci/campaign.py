@@ -249,6 +249,7 @@ class Campaign:
                 print(f"waiting for {' '.join(sorted({run.law for run in left}))}: an input may hang, which is known within"
                       f" {max(run.GRACE_SECONDS for run in left)} s; Ctrl-C ends it at once", flush=True)
         for run in self.runs:  # all of them, before one that cannot be taken leaves others behind
+            run.interrupt()
             run.signal(signal.SIGKILL)
         for run in self.runs:
             self.take(run)

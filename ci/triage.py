@@ -278,7 +278,8 @@ def salvage(laws, presets):
     findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
     for finding in findings:
         print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
-    aside = [(law, path) for law, path in held if not is_called_a_hang(path)]
+    # A hang of AFL++'s that holds is none, machines are busy; a timeout was the end of a run.
+    aside = [(law, path) for law, path in held if os.path.basename(os.path.dirname(path)) != "hangs"]
     for law, path in aside:
         store(path, os.path.join(unjudged(), law))
     if aside:
