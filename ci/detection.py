@@ -65,6 +65,8 @@ RANDOM_INPUTS, INPUT_BYTES = 160, fuzz_afl.LONGEST_INPUT
 HANG_SECONDS = 2
 # Parts of the key of a run, of which the third is the engine; and what shrinks.
 KEY_PARTS, TOOLS = 5, ("ours", "libFuzzer", "AFL++")
+# What ends a process for no fault of what it runs: the system where memory is short, a supervisor, a terminal.
+SENT_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 # After which AFL++ leaves an input and looks at it again, with all of HANG_SECONDS, if it ran through something new. It would make
 # it 20 by itself, which a busy machine may take for any input.
 AFL_MILLISECONDS = 500
@@ -263,7 +265,7 @@ def what_was_found(engine, folder, status):
             return found
     if engine == "unit" and status == tree.EXIT_FINDINGS:
         return "a test"
-    if engine.endswith("AFL++") or status in (None, -signal.SIGKILL):  # the system's, where memory is short, and no fault's
+    if engine.endswith("AFL++") or status is None or status in SENT_FROM_OUTSIDE:
         return None
     return "a hang" if status == -signal.SIGPROF else "a crash" if status < 0 else None
 
@@ -521,29 +523,37 @@ def control_jobs(seeds):
     return jobs_of([CONTROL], seeds)
 
 
-def in_parallel(tasks, work, what):
-    """Calls work(*task) for all tasks on JOBS threads; false if it was interrupted."""
-    stop = tree.Stop()
+def in_parallel(tasks, work, what, keep=None):
+    """Calls work(*task) for all tasks on JOBS threads, and keep(*result) with what comes of each; false if it was interrupted."""
+    stop = tree.Stop(tree.kill_below)
     begun = told = time.monotonic()
-    done = 0
 
     def one(task):
-        if not stop.asked:
-            work(*task)
+        if stop.asked:
+            return
+        try:
+            result = work(*task)
+            # What was under way when the end was wished for may have been cut short.
+            if result and not stop.asked:
+                keep(*result)
+        except Exception:
+            # Whatever is killed because the end is wished for fails; what fails by itself is the end.
+            if not stop.asked:
+                stop.ask()
+                raise
 
     with stop, concurrent.futures.ThreadPoolExecutor(max_workers=tree.jobs()) as pool:
-        running = {pool.submit(one, task) for task in tasks}
-        total = len(running)
-        while running:
-            ended, running = concurrent.futures.wait(running, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
-            if any(future.exception() for future in ended):
-                stop.ask()
-            for future in ended:
-                future.result()
-            done += len(ended)
+        futures = [pool.submit(one, task) for task in tasks]
+        left = set(futures)
+        while left:
+            _, left = concurrent.futures.wait(left, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
+            if stop.asked:
+                tree.kill_below()
             if time.monotonic() - told >= PROGRESS_EVERY:
                 told = time.monotonic()
-                print(f"{told - begun:6.0f} s  {what}: {done} of {total}", flush=True)
+                print(f"{told - begun:6.0f} s  {what}: {len(futures) - len(left)} of {len(futures)}", flush=True)
+    for future in futures:
+        future.result()
     return not stop.asked
 
 
@@ -555,13 +565,13 @@ def measure(patches, seeds, seconds, state):
         folders[patch.name] = programs.make(patch)
 
     def one(patch, engine, seed):
-        state.add(key_of(patch, engine, seed, seconds), run_once(patch, folders[patch.name], engine, seed, seconds))
+        return key_of(patch, engine, seed, seconds), run_once(patch, folders[patch.name], engine, seed, seconds)
 
     if not in_parallel([(patch,) for patch in [CONTROL, *patches]], make, "programs"):
         return False, folders
     for what, tasks in (("control runs", control_jobs(seeds)), ("runs", jobs_of(patches, seeds))):
         left = [task for task in tasks if key_of(*task, seconds) not in state.runs]
-        if not in_parallel(left, one, what):
+        if not in_parallel(left, one, what, state.add):
             return False, folders
     return True, folders
 
@@ -595,10 +605,9 @@ def measure_shrinking(patches, folders, count, seeds, seconds, state):
     def one(patch, law, what, seed):
         folder = folders[patch.name]
         found = smallest(folder, law) if what == "smallest" else shrink_once(patch, folder, law, seed)
-        if found:
-            state.add(shrinking_key(patch, law, what, seed), {**found, "law_of": law})
+        return found and (shrinking_key(patch, law, what, seed), {**found, "law_of": law})
 
-    return in_parallel([task for task in tasks if shrinking_key(*task) not in state.runs], one, "shrinking")
+    return in_parallel([task for task in tasks if shrinking_key(*task) not in state.runs], one, "shrinking", state.add)
 
 
 def run():

@@ -372,6 +372,34 @@ class Failures(unittest.TestCase):
             detection.in_parallel([(number,) for number in range(200)], work, "runs")
         self.assertLess(len(done), 100)
 
+    def interrupted(self, work):
+        """What is kept of work that is under way when the end is wished for, and how long it took to end."""
+        kept = []
+        begun = time.monotonic()
+        with mock.patch.dict(os.environ, {"JOBS": "1"}):
+            self.assertFalse(detection.in_parallel([(number,) for number in range(3)], work, "runs", lambda *result: kept.append(result)))
+        return kept, time.monotonic() - begun
+
+    def test_nothing_is_kept_that_an_end_may_have_cut_short(self):
+        kept = []
+        self.assertTrue(detection.in_parallel([(1,), (2,)], lambda number: (number, "found") if number == 1 else None, "runs",
+                                              lambda *result: kept.append(result)))
+        self.assertEqual(kept, [(1, "found")])
+
+        def under_way(number):
+            os.kill(os.getpid(), signal.SIGTERM)
+            process = tree.start(["sleep", "60"])
+            process.wait()
+            return number, process.returncode
+
+        def that_fails(number):
+            raise suite.Failed(f"run {under_way(number)} was cut short")
+
+        for work in (under_way, that_fails):
+            kept, took = self.interrupted(work)
+            self.assertEqual(kept, [])
+            self.assertLess(took, 10)
+
     def test_what_does_not_fail_any_more_was_not_shrunk(self):
         with tempfile.TemporaryDirectory() as folder:
             program, path = os.path.join(folder, "fuzz_suite"), os.path.join(folder, "input")
@@ -413,8 +441,8 @@ class Runs(unittest.TestCase):
                 os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
                 open(os.path.join(folder, path), "w").close()
                 self.assertEqual(detection.what_was_found(engine, folder, 0), what)
-        self.assertEqual([detection.what_was_found("props", "", status) for status in (0, -signal.SIGPROF, -signal.SIGSEGV)],
-                         [None, "a hang", "a crash"])
+        self.assertEqual([detection.what_was_found("props", "", status) for status in (0, -signal.SIGPROF, -signal.SIGSEGV, -signal.SIGTERM)],
+                         [None, "a hang", "a crash", None])
         self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
 
     def ended(self, engine, script):
