@@ -75,6 +75,8 @@ NEVER = math.inf
 HEADER = "planted/planted.h"
 PLANTED_FLAGS = ("-w", "-DPLANTED_BOARD", f"-include{tree.path(HEADER)}")
 GRACE_SECONDS = 15
+# Fuzzers look at the clock of the day.
+CLOCKS_DIFFER = 0.1
 POLL_SECONDS = 0.02
 MINIMIZE_SECONDS = 10
 SMALLEST_SECONDS = 20
@@ -256,6 +258,14 @@ def command_of(engine, programs, folder, seed, seconds):
 SAVED = {"AFL++": {"out/*/crashes/id:*": "a crash", "out/*/hangs/id:*": "a hang"},
          "libFuzzer": {"crash-*": "a crash", "leak-*": "a crash", "oom-*": "a crash", "timeout-*": "a hang"}}
 
+# What AFL++ says before it gives up because every input that it starts from does so; it saves none of them.
+SAID_OF_ALL_INPUTS = {"We need at least one valid input seed that does not crash": "a crash", "All test cases time out or crash": "a hang"}
+
+
+def log_of(folder):
+    with open(os.path.join(folder, "log"), errors="replace") as file:
+        return file.read()
+
 
 def what_was_found(engine, folder, status):
     """In words, where no law said so; None: nothing."""
@@ -270,18 +280,19 @@ def what_was_found(engine, folder, status):
     return "a hang" if status == -signal.SIGPROF else "a crash" if status < 0 else None
 
 
-def refuse_what_did_not_run(engine, status, folder):
-    """One that ended badly without a word of what it found did not look: to call that never found would flatter who is compared with it."""
-    if status != 0:
-        with open(os.path.join(folder, "log"), errors="replace") as file:
-            raise suite.Failed(f"{engine} did not run to its end, {tree.how_it_ended(status)}, and found nothing:\n{campaign.last_lines(file.read())}")
+def refuse(what, status, printed):
+    """To call it never found, or not shrunk, would flatter who is compared with what did not do its work."""
+    raise suite.Failed(f"{what} did not run to its end, {tree.how_it_ended(status)}, and found nothing:\n{campaign.last_lines(printed)}")
+
+
+def ran_to_its_end(engine, status, took, seconds):
+    """One that found nothing. Unit tests are done when they are; all others end well before their time only if somebody ends them."""
+    return status == 0 and (engine == "unit" or took + CLOCKS_DIFFER >= seconds)
 
 
 def crash_that_was_told(folder, begun):
     """Seconds until libFuzzer said so, None if it did not. After one within malloc it saves no input: it waits for ever, or crashes again."""
-    log = os.path.join(folder, "log")
-    with open(log, errors="replace") as file:
-        return os.stat(log).st_mtime - begun if triage.reason_of(file.read()) else None
+    return os.stat(os.path.join(folder, "log")).st_mtime - begun if triage.reason_of(log_of(folder)) else None
 
 
 def wait_until_found(process, board, seconds, hung):
@@ -326,8 +337,10 @@ def run_once(patch, programs, engine, seed, seconds):
     elif by is None and engine.endswith("libFuzzer"):
         told = crash_that_was_told(folder, begun_by_clock)
         by, took = ("a crash", told) if told is not None else (None, took)
-    if ended and by is None:
-        refuse_what_did_not_run(engine, process.returncode, folder)
+    elif by is None and engine.endswith("AFL++"):
+        by = next((what for said, what in SAID_OF_ALL_INPUTS.items() if said in log_of(folder)), None)
+    if ended and by is None and not ran_to_its_end(engine, process.returncode, took, seconds):
+        refuse(engine, process.returncode, log_of(folder))
     shutil.rmtree(folder, ignore_errors=True)
     return {"seconds": round(took, 4) if by and took <= seconds + HANG_SECONDS else None, "reached": reached, "triggered": triggered, "by": by}
 

@@ -445,20 +445,22 @@ class Runs(unittest.TestCase):
                          [None, "a hang", "a crash", None])
         self.assertEqual(detection.what_was_found("unit", "", 1), "a test")
 
-    def ended(self, engine, script):
+    def ended(self, engine, script, seconds=1):
         patch = types.SimpleNamespace(name="a-fault")
         with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
                 detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_: ["sh", "-c", script]):
-            return detection.run_once(patch, folder, engine, 1, 1)["by"]
+            return detection.run_once(patch, folder, engine, 1, seconds)["by"]
 
     def test_what_did_not_look_did_not_miss_anything(self):
         for engine in (*detection.ENGINES, *detection.BASELINES):
-            for end in ("exit 2", "exit 127", "kill -KILL $$"):
+            for end in ("exit 2", "exit 127", "kill -KILL $$", "kill -TERM $$", *["exit 0"] * (engine != "unit")):
                 with self.subTest(engine, end=end), self.assertRaisesRegex(suite.Failed, f"(?s)^{re.escape(engine)} did not .*no such option"):
                     self.ended(engine, f"echo no such option; {end}")
-            self.assertIsNone(self.ended(engine, "exit 0"))
+            self.assertIsNone(self.ended(engine, "exit 0" if engine == "unit" else "sleep 0.3", 0.3))
         for engine in ("libFuzzer", "raw libFuzzer", "props"):
             self.assertEqual(self.ended(engine, "kill -SEGV $$"), "a crash")
+        for said, by in detection.SAID_OF_ALL_INPUTS.items():
+            self.assertEqual(self.ended("raw AFL++", f"echo '[-] PROGRAM ABORT : {said}'; exit 1"), by)
         self.assertIsNone(self.ended("props", "exec sleep 60"))
 
     def test_runs_stand_on_the_machine_and_on_how_many_there_are_at_once(self):
@@ -478,7 +480,7 @@ class Runs(unittest.TestCase):
         patch = types.SimpleNamespace(name="a-fault")
         crash = "==7== ERROR: libFuzzer: deadly signal"
         for told, end, by in ((crash, "exec sleep 60", "a crash"), (crash, "kill -ABRT $$", "a crash"), ("#2 INITED", "exec sleep 60", None),
-                              ("Done 100 runs", "exit 0", None)):
+                              ("Done 100 runs", "exec sleep 1", None)):
             with self.subTest(told, end=end), tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
                     detection, FOLDER=folder, GRACE_SECONDS=1, command_of=lambda *_, told=told, end=end: ["sh", "-c", f"echo '{told}'; {end}"]):
                 found = detection.run_once(patch, folder, "libFuzzer", 1, 1)
