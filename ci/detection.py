@@ -78,7 +78,7 @@ GRACE_SECONDS = 15
 # Fuzzers look at the clock of the day.
 CLOCKS_DIFFER = 0.1
 POLL_SECONDS = 0.02
-MINIMIZE_SECONDS = 10
+FIND_SECONDS, MINIMIZE_SECONDS = 60, 10
 SMALLEST_SECONDS = 20
 PROGRESS_EVERY = 10
 
@@ -397,10 +397,28 @@ def circumstances(patch):
 
 # ---------------------------------------------------------------------------- shrinking
 
+# What a tool says that sees no failure, or none that it shrinks: it is no worse than that, and leaves nothing.
+SAW_NONE = ("did not crash", "Target binary times out")
+
+
+def judged(programs, seconds, good, verb, *arguments):
+    """What proof/judge.c prints; nothing if it took longer."""
+    status, printed = triage.output_of([os.path.join(programs, "judge"), verb, *arguments], seconds)
+    if status not in (None, *good):
+        refuse(f"judge {verb}", status, printed)
+    return printed
+
+
+def shrink_by(tool, command, result, environment):
+    status, printed = triage.output_of(command, 3 * MINIMIZE_SECONDS, env=environment)
+    if status not in (None, 0) and not os.path.exists(result) and not any(said in printed for said in SAW_NONE):
+        refuse(f"{tool}, which shrinks,", status, printed)
+
+
 def size_of(programs, law, path):
     """Bytes that are drawn from: what a case is made of, whatever else the file holds."""
-    code, printed = triage.output_of([os.path.join(programs, "judge"), "size", law, path], GRACE_SECONDS)
-    return int(printed.split()[0]) if code == 0 and printed else None
+    printed = judged(programs, GRACE_SECONDS, (0,), "size", law, path)
+    return int(printed.split()[0]) if printed else None
 
 
 def still_fails(programs, law, path):
@@ -419,7 +437,7 @@ def shrink_once(patch, programs, law, seed):
     os.makedirs(folder)
     start = os.path.join(folder, "start")
     judge = os.path.join(programs, "judge")
-    triage.output_of([judge, "find", law, str(seed), start], 60)
+    judged(programs, FIND_SECONDS, (1,), "find", law, str(seed), start)
     if not os.path.exists(start):
         return None
     sizes = {"start": size_of(programs, law, start)}
@@ -431,19 +449,20 @@ def shrink_once(patch, programs, law, seed):
                    os.path.join(programs, "afl_suite")], fuzz_afl.afl_environment(PROOF_LAW=law)),
     }
     for tool, (command, environment) in commands.items():
-        begun = time.monotonic()
-        triage.output_of(command, 3 * MINIMIZE_SECONDS, env=environment)
-        sizes[tool + " seconds"] = round(time.monotonic() - begun, 2)
         result = os.path.join(folder, tool)
+        begun = time.monotonic()
+        shrink_by(tool, command, result, environment)
+        sizes[tool + " seconds"] = round(time.monotonic() - begun, 2)
         sizes[tool] = size_of(programs, law, result) if still_fails(programs, law, result) else sizes["start"]
+    # The fork server of afl-tmin is in a session of its own, and a target that hangs would go on without both.
+    fuzz_afl.end_orphans(os.path.join(programs, "afl_"))
     shutil.rmtree(folder, ignore_errors=True)
     return sizes
 
 
 def smallest(programs, law):
     """The smallest bytes that a search of its own finds, None if it finds none, and how far it went."""
-    _, output = triage.output_of([os.path.join(programs, "judge"), "smallest", law, str(SMALLEST_SECONDS)], 3 * SMALLEST_SECONDS)
-    lines = output.strip().splitlines()
+    lines = judged(programs, 3 * SMALLEST_SECONDS, (0, 1), "smallest", law, str(SMALLEST_SECONDS)).strip().splitlines()
     found = re.match(r"(\d+) [0-9a-f]*$", lines[-1]) if lines else None
     return {"smallest": int(found.group(1)) if found else None, "searched": lines[0] if lines else ""}
 

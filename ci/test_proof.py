@@ -20,6 +20,7 @@ from unittest import mock
 import mutants
 import mutate
 import detection
+import fuzz_afl
 import metrics
 import suite
 import swap
@@ -410,6 +411,40 @@ class Failures(unittest.TestCase):
                 self.assertFalse(detection.still_fails(folder, "order", os.path.join(folder, "none")))
                 open(path, "w").close()
                 self.assertEqual(detection.still_fails(folder, "order", path), fails)
+
+    def shrunk(self, judge, fuzz_suite="", tmin=""):
+        """What comes of shrinking by programs that are such scripts, of a case that fails as long as it is there."""
+        patch = types.SimpleNamespace(name="a-fault")
+        with tempfile.TemporaryDirectory() as folder:
+            fuzz_suite = f'case "$*" in *minimize*) {fuzz_suite or ":"};; *) exit 1;; esac'
+            for name, script in (("judge", judge), ("fuzz_suite", fuzz_suite), ("afl-tmin", tmin)):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            with mock.patch.object(detection, "FOLDER", folder), mock.patch.dict(os.environ, {"PATH": f"{folder}:{os.environ['PATH']}"}):
+                return detection.shrink_once(patch, folder, "order", 1)
+
+    def test_targets_do_not_outlive_who_shrinks(self):
+        fuzz_afl.adopt_orphans()
+        self.addCleanup(tree.LIBC.prctl, tree.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        before = set(tree.children())
+        left = 'for target; do :; done; cp "$(command -v sleep)" "$target"; setsid "$target" 60 > /dev/null 2>&1 & sleep 0.2'
+        self.assertEqual(self.shrunk(self.JUDGE, tmin=left)["AFL++"], 9)
+        self.assertEqual(set(tree.children()), before)
+
+    JUDGE = 'case $1 in find) echo 12345678 > "$4"; exit 1;; shrink) echo 12 > "$4";; size) wc -c < "$3";; esac'
+
+    def test_a_tool_that_cannot_shrink_is_not_one_that_shrank_nothing(self):
+        for said in ("ERROR: the input start did not crash", "[-] PROGRAM ABORT : Target binary times out (adjusting -t may help)"):
+            sizes = self.shrunk(self.JUDGE, f"echo '{said}'; exit 1", f"echo '{said}'; exit 1")
+            self.assertEqual([sizes[name] for name in ("start", *detection.TOOLS)], [9, 3, 9, 9])
+        refuses = "echo no such option; exit 1"
+        for programs, told in (((self.JUDGE, refuses), "libFuzzer, which shrinks,"), ((self.JUDGE, "", refuses), "AFL[+][+], which shrinks,"),
+                               ((self.JUDGE.replace("echo 12 >", "echo no such option; exit 2; :"),), "ours, which shrinks,"),
+                               (("echo no such option; exit 2",), "judge find"),
+                               ((self.JUDGE.replace("wc -c", "echo no such option; exit 2; :"),), "judge size")):
+            with self.subTest(told), self.assertRaisesRegex(suite.Failed, f"(?s)^{told} did not run .*no such option"):
+                self.shrunk(*programs)
 
 
 RUN = {"seconds": 0.5, "reached": 3, "triggered": 1, "by": "equivalence"}
