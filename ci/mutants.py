@@ -366,6 +366,11 @@ def output_of(process):
             process.communicate()
 
 
+def key_of(command):
+    """What it takes is the same for every worker."""
+    return tuple(os.path.basename(word) for word in command)
+
+
 class Worker:
     def __init__(self, laboratory, name):
         self.lab = laboratory
@@ -452,9 +457,10 @@ class Worker:
         self.run("sanitizers", [program], memory=0)
 
     def stage_fuzzing(self, sources):
-        """The engine itself is not fuzzed here."""
-        if self.lab.fuzz_seconds and sources:
-            self.fuzz(self.link(self.lab.asan, "fuzz_suite", self.compile_all(self.lab.asan, sources, ".asan.o", "-w")))
+        """The engine itself only passes what mutants start from: a fuzzer that cannot start would kill them all."""
+        if self.lab.fuzz_seconds:
+            program = self.link(self.lab.asan, "fuzz_suite", self.compile_all(self.lab.asan, sources, ".asan.o", "-w"))
+            self.fuzz(self.lab.fuzz_seconds if sources else 0, program)
 
     def compile_all(self, build, sources, suffix, *flags):
         objects = [self.path(source + suffix) for source in sources]
@@ -473,7 +479,7 @@ class Worker:
         return program
 
     def run(self, stage, command, memory=MEMORY, cpu_seconds=None):
-        key = tuple(os.path.basename(word) for word in command)
+        key = key_of(command)
         limit = cpu_seconds or self.lab.cpu_limit(key)
         process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    start_new_session=True, preexec_fn=swap.limits(limit, memory),
@@ -486,15 +492,17 @@ class Worker:
             last = (output.decode(errors="replace").strip().splitlines() or [""])[-1]
             raise Outcome(KILLED, stage, last if process.returncode > 0 else f"signal {-process.returncode}")
 
-    def fuzz(self, program):
+    def fuzz(self, seconds, program):
+        """0 seconds: it only runs what it starts from."""
         found = self.path("found")
         shutil.rmtree(found, ignore_errors=True)
         os.makedirs(found)
-        seconds = self.lab.fuzz_seconds
         # libFuzzer tells hangs by the clock, here processor time does.
-        self.run("fuzzing", [program, *fuzz.LIBFUZZER_OPTIONS, "-timeout=0", f"-max_total_time={seconds}", "-artifact_prefix=found/", found,
-                             self.lab.seeds],
-                 memory=0, cpu_seconds=2 * seconds + 60)
+        command = [program, *fuzz.LIBFUZZER_OPTIONS, "-timeout=0", "-artifact_prefix=found/", found, self.lab.seeds]
+        only_seeds = [*command, "-runs=0"]
+        # It looks at its time after each input, but not before it ran all that it starts from.
+        limit = max(self.lab.cpu_limit(key_of(only_seeds)), 2 * seconds)
+        self.run("fuzzing", [*command, f"-max_total_time={seconds}"] if seconds else only_seeds, memory=0, cpu_seconds=limit)
 
 
 class Tally:

@@ -3,6 +3,7 @@
 """Tests of what mutants and planted faults are measured with."""
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -224,13 +225,48 @@ class Lists(unittest.TestCase):
         self.assertTrue(self.state(nothing, stages=["fuzzing"]).verdict_of(mutant_of("b")))
 
     def test_hangs_are_told_by_processor_time_alone(self):
-        worker = mock.Mock(spec=mutants.Worker, lab=mock.Mock(fuzz_seconds=60, seeds="seeds"))
+        worker = mock.Mock(spec=mutants.Worker, lab=mock.Mock(seeds="seeds", **{"cpu_limit.return_value": 40}))
         with tempfile.TemporaryDirectory() as folder:
             worker.path.return_value = os.path.join(folder, "found")
-            mutants.Worker.fuzz(worker, "program")
+            mutants.Worker.fuzz(worker, 60, "program")
         (_, command), limits = worker.run.call_args
         self.assertEqual([word for word in command if word.startswith("-timeout=")][-1], "-timeout=0")
-        self.assertGreater(limits["cpu_seconds"], 60)
+        self.assertEqual(limits["cpu_seconds"], 120)
+
+    def fuzzed(self, script, seconds=60, took=0.01):
+        """How a mutant ends whose fuzzer is such a script, where the engine's took so long for the seeds."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "fuzz_suite-fuzz")
+            with open(program, "w") as file:
+                file.write(f"#!/bin/sh\n{script}\n")
+            os.chmod(program, 0o755)
+            laboratory = mock.Mock(fuzz_seconds=seconds, seeds="seeds", took=mock.Mock(get=lambda *_: took), learning=None)
+            laboratory.cpu_limit = functools.partial(mutants.Laboratory.cpu_limit, laboratory)
+            worker = mock.Mock(spec=mutants.Worker, lab=laboratory, folder=folder, path=functools.partial(os.path.join, folder))
+            worker.link.return_value = program
+            worker.fuzz, worker.run = (functools.partial(getattr(mutants.Worker, name), worker) for name in ("fuzz", "run"))
+
+            def ended(sources):
+                try:
+                    mutants.Worker.stage_fuzzing(worker, sources)
+                except mutants.Outcome as outcome:
+                    return tuple(outcome.verdict[name] for name in ("verdict", "stage", "details"))
+                return None
+
+            return ended(["route.c"]), ended([])
+
+    def test_one_that_hangs_is_killed_within_its_processor_time(self):
+        with mock.patch.object(mutants, "LEAST_CPU_SECONDS", 1):
+            mutant, engine = self.fuzzed("while :; do :; done", seconds=1)
+        self.assertEqual(mutant, (mutants.KILLED, "fuzzing", f"signal {int(signal.SIGXCPU)}"))
+        self.assertEqual(engine, mutant)
+
+    def test_a_fuzzer_that_cannot_start_is_told_by_the_engine_itself(self):
+        self.assertEqual(self.fuzzed('case "$*" in *-runs=0*) ;; *-max_total_time=60*) echo law order failed; exit 77;; esac'),
+                         ((mutants.KILLED, "fuzzing", "law order failed"), None))
+        refused = (mutants.KILLED, "fuzzing", "no such option")
+        self.assertEqual(self.fuzzed("echo no such option; exit 1"), (refused, refused))
+        self.assertEqual(self.fuzzed("echo no such option; exit 1", seconds=0), (None, None))
 
     def test_verdicts_stand_on_compilers_and_presets(self):
         self.assertRegex(mutants.compilers(), r"\d+\.\d+")
