@@ -11,6 +11,7 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 
 import tree
@@ -141,8 +142,9 @@ def restore(engine, name):
 
 
 def limits(cpu_seconds, memory_bytes):
-    """For a child: it is killed beyond them, and leaves no core."""
+    """For a child: it is killed beyond them, and with who started it, and leaves no core."""
     def set_limits():
+        tree.LIBC.prctl(tree.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         if memory_bytes:

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -356,6 +357,16 @@ class Ends(unittest.TestCase):
         with mock.patch.object(mutants, "used_and_awake", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
             mutants.output_of(process)
         self.assertEqual(process.returncode, -9)
+
+    def test_a_program_does_not_outlive_a_script_that_is_killed(self):
+        script = ('import subprocess, sys, time; sys.path.insert(0, sys.argv[1]); import swap\n'
+                  'subprocess.Popen(["sleep", "60"], start_new_session=True, preexec_fn=swap.limits(9, 0)); print(flush=True); time.sleep(60)')
+        process = subprocess.Popen([sys.executable, "-c", script, tree.path("ci")], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        process.kill()
+        begun = time.monotonic()
+        process.communicate()  # to the end of both
+        self.assertLess(time.monotonic() - begun, 10)
 
     def tried(self, *outcomes):
         """What try_all says of mutants with these outcomes, or the outcome of a call, by one worker; and what it recorded."""
