@@ -22,7 +22,6 @@ wanted was reached, 1: it was not, 2: wrong use, 130: interrupted.
 """
 
 import collections
-import contextlib
 import concurrent.futures
 import functools
 import hashlib
@@ -262,6 +261,10 @@ SAVED = {"AFL++": {"out/*/crashes/id:*": "a crash", "out/*/hangs/id:*": "a hang"
 SAID_OF_ALL_INPUTS = {"We need at least one valid input seed that does not crash": "a crash", "All test cases time out or crash": "a hang"}
 
 
+def last_signal_of(engine):
+    return fuzz_afl.LAST_SIGNAL if engine.endswith("AFL++") else signal.SIGKILL
+
+
 def log_of(folder):
     with open(os.path.join(folder, "log"), errors="replace") as file:
         return file.read()
@@ -316,17 +319,15 @@ def run_once(patch, programs, engine, seed, seconds):
     board = Board(os.path.join(folder, "board"))
     begun, begun_by_clock = time.monotonic_ns(), time.time()
     with open(os.path.join(folder, "log"), "wb") as log:
-        process = tree.start(command_of(engine, programs, folder, seed, seconds), cwd=folder, stdout=log, stderr=subprocess.STDOUT,
-                             env=environment_of(engine, board))
+        process = tree.start(command_of(engine, programs, folder, seed, seconds), last_signal_of(engine), cwd=folder, stdout=log,
+                             stderr=subprocess.STDOUT, env=environment_of(engine, board))
         try:
             # AFL++ ends by itself after a crash, and goes on after a hang.
             ended = wait_until_found(process, board, seconds if engine == "props" else seconds + GRACE_SECONDS,
                                      lambda: engine.endswith("AFL++") and what_was_found(engine, folder, None))
             took = (time.monotonic_ns() - begun) / 1e9
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            tree.end(process)
         if engine.endswith("AFL++"):
             # A target that hangs would go on without its fuzzer.
             fuzz_afl.end_orphans(os.path.join(programs, "afl_"))
@@ -410,7 +411,7 @@ def judged(programs, seconds, good, verb, *arguments):
 
 
 def shrink_by(tool, command, result, environment):
-    status, printed = triage.output_of(command, 3 * MINIMIZE_SECONDS, env=environment)
+    status, printed = triage.output_of(command, 3 * MINIMIZE_SECONDS, last_signal=last_signal_of(tool), env=environment)
     if status not in (None, 0) and not os.path.exists(result) and not any(said in printed for said in SAW_NONE):
         refuse(f"{tool}, which shrinks,", status, printed)
 

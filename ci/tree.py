@@ -165,10 +165,10 @@ def start(command, last_signal=signal.SIGKILL, **more):
 
 
 def end(process):
-    """One that start() has started, and all of its session."""
-    if process.poll() is None:
+    """One that start() has started, and all of its session, which may outlive it."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
 
 
 @functools.lru_cache(maxsize=None)

@@ -71,10 +71,10 @@ def never():
     return False
 
 
-def output_of(command, seconds, over=never, cwd=None, env=None):
-    """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over()."""
-    process = tree.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=cwd,
-                         env=env or tree.environment())
+def output_of(command, seconds, over=never, **more):
+    """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over(). `more` is for tree.start()."""
+    process = tree.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                         **{"env": tree.environment(), **more})
     deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
