@@ -126,7 +126,7 @@ def seeds_that_hold(law):
 
 
 def fuzz_here(role, host, law, seeds, out):
-    """Until Ctrl-C, or until no instance is left. Instances outlive Ctrl-C and this process, so whatever is wrong here ends them."""
+    """Until Ctrl-C, or until no instance is left. Instances do not hear Ctrl-C, so whatever is wrong here ends them."""
     processes = []
     with tree.Stop() as stop:
         try:

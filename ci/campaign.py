@@ -22,7 +22,6 @@ import history
 import tree
 import triage
 
-PROGRESS_EVERY_SECONDS = 5
 SHORTEST_RUN_SECONDS = 0.5
 OVERHEAD_OF_A_RUN_SECONDS = 0.15
 # A law that failed so often has no further turn.
@@ -206,7 +205,7 @@ class Campaign:
                     pass
                 if not self.runs:
                     break
-                if time.monotonic() - told >= PROGRESS_EVERY_SECONDS:
+                if time.monotonic() - told >= tree.PROGRESS_EVERY_SECONDS:
                     told = time.monotonic()
                     for law in dict.fromkeys(run.law for run in self.runs):
                         self.tell(self.tallies[law])
@@ -263,7 +262,7 @@ class Campaign:
         failures = self.find_all(run.law, run.failing_inputs(self.stop))
         tally.failures += failures
         if not failures and run.broken():
-            tally.broken = last_lines(run.log_text())
+            tally.broken = last_lines(run.log_text()) or f"    {tree.how_it_ended(run.process.returncode)}, and not a word"
         self.tell(tally)
 
     def find_all(self, law, failing):
@@ -280,13 +279,10 @@ class Campaign:
     def find(self, law, path, reason):
         findings = self.tallies[law].findings
         if reason not in findings:
-            findings[reason] = triage.Finding(law, reason, triage.keep(law, path))
+            findings[reason] = triage.Finding(law, reason, triage.keep(law, path), self.engine.binary(law))
             history.append(self.session, self.engine.name, law, finding=reason)
-        elif triage.says_little(reason):  # alike only in what is not known
-            triage.keep(law, path)
         else:
-            corpora.evict(law, path)
-            triage.remove_leftover(path)
+            triage.keep_beside(law, path, reason)
 
     def tell(self, tally):
         """Of a law: sums of what ended and of all that runs."""
@@ -310,7 +306,7 @@ class Campaign:
 
     def report(self, stop):
         self.report_laws()
-        triage.report(self.findings(), lambda finding: self.engine.binary(finding.law), stop)
+        triage.report(self.findings(), stop)
         print(flush=True)
 
     def report_laws(self):

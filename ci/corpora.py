@@ -11,7 +11,7 @@
 
 Both fuzzers start from all of it: corpus/seeds/<law>, build/seeds/<law> (made of the text cases) and build/fuzz-corpus/<law>, the
 common corpus, into which libFuzzer writes and which files of AFL++'s queues are copied to. Exit code 0: done, 1: an
-input fails that pruning met, 2: wrong use.
+input fails that pruning met, 2: wrong use, 130: pruning was ended before every law had its turn.
 """
 
 import concurrent.futures
@@ -105,6 +105,12 @@ def evict(law, path):
     name = os.path.join(common(law), named_by_content(path))
     if os.path.exists(name):
         os.remove(name)
+
+
+def admit(law, path):
+    """An input that a fuzzer took for one that fails comes to those that fuzzing starts from."""
+    os.makedirs(common(law), exist_ok=True)
+    os.replace(path, os.path.join(common(law), named_by_content(path)))
 
 
 def ends_well(command, seconds, stop):

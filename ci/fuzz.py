@@ -62,6 +62,10 @@ def fresh_artifacts(law, name):
     return folder
 
 
+class Unmeasured(tree.Failed):
+    """No fault was found, and no speed."""
+
+
 class LibFuzzerRun(campaign.Run):
     # Heard between two inputs, so that one that hangs is called a timeout and saved; SIGINT drops it. While libFuzzer loads a corpus it
     # hears nothing.
@@ -118,10 +122,19 @@ class LibFuzzer:
 
     def failing_in_merge(self, law, judges=(), over=triage.never):
         """(path, reason) of inputs on which pruning failed, and which it drops."""
-        saved = triage.failing_inputs_below(self.merge_artifacts(law))
+        return self.failing_again(law, self.merge_artifacts(law), judges, over)
+
+    def failing_again(self, law, artifacts, judges=(), over=triage.never):
+        """(path, reason) of what a process saved and nobody judged. A hang that is none belongs to the common corpus."""
+        saved = triage.failing_inputs_below(artifacts)
         hangs = [path for path in saved if triage.is_called_a_hang(path)]
         yield from triage.crashed((self.preset, *judges), law, [path for path in saved if path not in hangs], over)
-        yield from triage.failing(self.binary(law), hangs, over)
+        for path in hangs:
+            reason = triage.judge(self.binary(law), path, over)
+            if reason:
+                yield path, reason
+            else:
+                corpora.admit(law, path)
 
     def failing_seeds(self, law, stop):
         """It ends at the first of them, in every run, and tells it."""
@@ -152,16 +165,22 @@ class LibFuzzer:
                                        env=fuzz_environment())
             try:
                 _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
             except BaseException:
                 process.kill()
                 raise
             log.seek(0)
             text = log.read()
-        if status:
-            kept = [tree.relative(triage.keep(law, path)) for path in triage.failing_inputs_below(artifacts)]
-            raise tree.Failed(f"{law} failed while its speed was measured: {triage.reason_of(text) or campaign.last_lines(text)}\n"
-                              f"kept: {' '.join(kept) or 'no input'}; make triage tells more")
+        if process.returncode:
+            self.refuse_what_failed(law, artifacts, text)
         return round(executed(text) / max(usage.ru_utime + usage.ru_stime, 0.01)), last_number(r"\bcov: (\d+)", text)
+
+    def refuse_what_failed(self, law, artifacts, text):
+        kept = [f"{tree.relative(triage.keep(law, path))}: {reason}" for path, reason in self.failing_again(law, artifacts)]
+        if not kept and triage.reason_of(text) == "libFuzzer: timeout":
+            raise Unmeasured(f"not measured: an input of {law} took over {HANG_SECONDS} s and holds when it is run again, as happens where the machine"
+                             " does other things")
+        raise tree.Failed("\n".join([f"{law} failed while its speed was measured", *kept, *([] if kept else [campaign.last_lines(text)])]))
 
     def speed(self, law, seconds):
         """Cases for each second of processor time, from all inputs that are known."""
@@ -206,11 +225,14 @@ def run():
     fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
     with tree.Stop() as stop:
         fuzzing.run()
-        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        triage.report(left, stop)
         fuzzing.report(stop)
         code = campaign.exit_code([fuzzing], canary_found and not left)
     if code == tree.EXIT_CLEAN and not fuzzing.stopped:
-        print_figures()
+        try:
+            print_figures()
+        except Unmeasured as why:
+            print(why, flush=True)
     return code
 
 

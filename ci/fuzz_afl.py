@@ -263,7 +263,7 @@ def run():
         fuzzing.run()
         for law in laws:
             corpora.gather(law)
-        triage.report(left, lambda finding: engine.binary(finding.law), stop)
+        triage.report(left, stop)
         fuzzing.report(stop)
         return campaign.exit_code([fuzzing], canary_found and not left)
 

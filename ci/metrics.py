@@ -382,14 +382,17 @@ class Child:
     """A script that is told of a wish to end, and has its time to."""
 
     def __init__(self):
-        self.process = None
+        self.process, self.told = None, False
 
     def tell(self):
-        if self.process and self.process.poll() is None:
+        self.told = True
+        if self.process:
             self.process.send_signal(signal.SIGINT)
 
     def exit_code_of(self, command, environment):
-        self.process = subprocess.Popen(command, cwd=tree.ROOT, env=environment)
+        self.process = tree.start(command, signal.SIGINT, cwd=tree.ROOT, env=environment)
+        if self.told:  # meanwhile
+            self.tell()
         return self.process.wait()
 
 

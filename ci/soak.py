@@ -88,7 +88,7 @@ class Soak:
             inputs = len(corpora.queued(law))
             found = fuzzing.find_all(law, self.failing_in_queues(law, fuzzing.engine))
             done += 1
-            if time.monotonic() - told >= campaign.PROGRESS_EVERY_SECONDS:
+            if time.monotonic() - told >= tree.PROGRESS_EVERY_SECONDS:
                 told = time.monotonic()
                 print(f"{fuzzing.engine.name}: {done} of {len(self.laws)} queues", flush=True)
             return inputs, found
@@ -135,9 +135,7 @@ class Soak:
         for fuzzing, _ in self.legs:
             print(f"\n{fuzzing.engine.name}")
             fuzzing.report_laws()
-        found = self.findings()
-        engines = {finding: engine for finding, engine in found}
-        triage.report([finding for finding, _ in found], lambda finding: engines[finding].binary(finding.law), stop)
+        triage.report([finding for finding, _ in self.findings()], stop)
         numbers = self.numbers()
         engines = numbers["engines"].values()
         print(f"\nsoak: {numbers['minutes']:.1f} minutes{', ended early' if self.stop.asked else ''}, {numbers['laws']} laws,"
@@ -172,7 +170,7 @@ def run():
     soak = Soak(laws, minutes, jobs, left)
     with tree.Stop() as stop:
         soak.run()
-        triage.report(left, lambda finding: tree.fuzz_target("fuzz", finding.law), stop)
+        triage.report(left, stop)
         numbers = soak.report(stop)
         code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
         print(f"plots: {tree.relative(report.write())}", flush=True)

@@ -11,7 +11,6 @@ import re
 import resource
 import shlex
 import shutil
-import signal
 import subprocess
 
 import tree
@@ -143,8 +142,10 @@ def restore(engine, name):
 
 def limits(cpu_seconds, memory_bytes):
     """For a child: it is killed beyond them, and with who started it, and leaves no core."""
+    end_with_parent = tree.ends_with_parent()
+
     def set_limits():
-        tree.LIBC.prctl(tree.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        end_with_parent()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         if memory_bytes:

@@ -17,6 +17,7 @@ import types
 import unittest
 from unittest import mock
 
+import afl_machines
 import campaign
 import corpora
 import fuzz
@@ -130,6 +131,12 @@ class CampaignTest(InFolder):
         self.assertEqual(len(engine.started), 1)
         self.assertIn("no such option", fuzzing.tallies["splits"].broken)
 
+    def test_a_fuzzer_that_dies_without_a_word_is_not_clean(self):
+        fuzzing, engine = self.fuzz("exit 3")
+        self.assertFalse(fuzzing.clean())
+        self.assertEqual(len(engine.started), 1)
+        self.assertIn("exit code 3", self.printed(fuzzing.report_laws))
+
     def test_a_law_without_a_turn_is_not_clean(self):
         fuzzing, _ = self.fuzz("sleep 60", laws=("a", "b"), seconds=0.6)
         self.assertEqual(fuzzing.unfuzzed(), ["b"])
@@ -182,7 +189,6 @@ class StopTest(unittest.TestCase):
             asked = [(stop.ask(), stop.asked, stop.again)[1:] for _ in range(3)]
         self.assertEqual(asked, [(True, False), (True, False), (True, True)])
 
-
     def test_a_terminal_that_is_closed_is_heard_unless_nohup_said_no(self):
         for before, heard in ((signal.SIG_DFL, True), (signal.SIG_IGN, False)):
             kept = signal.signal(signal.SIGHUP, before)
@@ -194,22 +200,74 @@ class StopTest(unittest.TestCase):
                 signal.signal(signal.SIGHUP, kept)
 
 
+    def test_who_closed_the_terminal_is_told_nothing_more(self):
+        script = (f"import sys, time; sys.path.insert(0, {os.path.dirname(tree.__file__)!r}); import tree\n"
+                  "with tree.Stop() as stop:\n"
+                  "    print('ready', flush=True)\n"
+                  "    while not stop.asked: time.sleep(0.01)\n"
+                  "    print('told', flush=True); print('told', file=sys.stderr, flush=True); sys.exit(7)")
+        ours, theirs = os.openpty()
+        process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, start_new_session=True)
+        os.close(theirs)
+        self.assertIn(b"ready", os.read(ours, 100))
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(30), 7)
+
+
 class StartTest(InFolder):
+    def test_what_ended_leaves_nothing_behind(self):
+        process = tree.start(["sh", "-c", "sleep 60 & echo $!"], stdout=subprocess.PIPE)
+        left = int(process.stdout.readline())
+        process.wait()
+        self.assertTrue(self.runs(left))
+        tree.end(process)
+        process.stdout.close()
+        self.assert_ends(left)
+
+    def test_nothing_starts_whose_parent_is_gone(self):
+        with mock.patch.object(os, "getpid", lambda: -1):
+            end_with_parent = tree.ends_with_parent(signal.SIGTERM)
+        process = subprocess.Popen(["sleep", "60"], preexec_fn=end_with_parent)
+        self.assertEqual(process.wait(30), -signal.SIGTERM)
+
+    def test_afl_ends_its_fork_servers_itself(self):
+        signals = []
+
+        class Started(Exception):
+            pass
+
+        def start(command, last_signal=signal.SIGKILL, **_):
+            signals.append(last_signal)
+            raise Started
+
+        with mock.patch.object(tree, "start", start), contextlib.redirect_stdout(io.StringIO()):
+            for started in (lambda: fuzz_afl.AflRun("splits", mock.Mock(out=lambda law: self.folder, seeds={"splits": ""}, cmplog_binary=lambda law: None,
+                                                                        binary=lambda law: ""), 1, "-M", 1),
+                            lambda: afl_machines.start("splits", "", self.folder, ["-M", "main"], {}),
+                            lambda: FakeRun("splits", 2, "true", 1, self.folder)):
+                self.assertRaises(Started, started)
+        self.assertEqual(signals, [signal.SIGTERM, signal.SIGTERM, signal.SIGKILL])
+
     def test_nothing_outlives_who_started_it(self):
         pid = os.path.join(self.folder, "pid")
         script = (f"import sys; sys.path.insert(0, {os.path.dirname(tree.__file__)!r}); import tree\n"
                   f"tree.start(['sh', '-c', 'echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 60']).wait()")
         process = subprocess.Popen([sys.executable, "-c", script])
-        while not os.path.exists(pid):
+        deadline = time.monotonic() + 30
+        while not os.path.exists(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.kill()
         process.wait()
         with open(pid) as file:
             started = int(file.read())
+        self.assert_ends(started)
+
+    def assert_ends(self, process):
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and self.runs(started):
+        while time.monotonic() < deadline and self.runs(process):
             time.sleep(0.01)
-        self.assertFalse(self.runs(started))
+        self.assertFalse(self.runs(process))
 
     def runs(self, process):
         try:

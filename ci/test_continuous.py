@@ -145,6 +145,20 @@ class CorporaTest(InFolder):
         while not os.path.exists(path):
             time.sleep(0.01)
 
+    def test_pruning_that_is_ended_is_not_called_done(self):
+        def prune(_, law, stop):
+            if law == LAW:
+                os.kill(os.getpid(), signal.SIGINT)
+            return 1, 1
+
+        for laws, code in (([OTHER_LAW], tree.EXIT_CLEAN), ([LAW, OTHER_LAW], tree.EXIT_INTERRUPTED)):
+            with contextlib.ExitStack() as stack:
+                for thing, name, stub in ((tree, "alone", lambda what: None), (tree, "build", lambda *_: None), (fuzz.LibFuzzer, "prune", prune),
+                                          (fuzz.LibFuzzer, "failing_in_merge", lambda *_: [])):
+                    stack.enter_context(mock.patch.object(thing, name, stub))
+                stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                self.assertEqual(corpora.prune_laws(laws), code)
+
     def test_a_kill_at_any_step_costs_nothing_that_is_kept(self):
         class Killed(BaseException):
             pass
@@ -205,23 +219,82 @@ class TriageTest(InFolder):
             for law in (LAW, OTHER_LAW):
                 self.fuzz_target(preset, law, fails_on="no such input")
 
-    def judge(self, law, path):
-        return triage.judge(self.target, path)
-
-    def test_equal_laws_and_reasons_are_one_and_the_smallest_comes_first(self):
+    def test_equal_laws_and_reasons_are_one_and_the_smallest_is_kept(self):
         paths = [self.write(f"f/{LAW}/1/crash-1", b"xx"), self.write(f"f/{LAW}/2/crash-2", b"ax"),
                  self.write(f"f/{OTHER_LAW}/crash-3", b"xx"), self.write(f"f/{LAW}/crash-4", b"x"), self.write(f"f/{LAW}/crash-5", b"a")]
-        groups, held = triage.group(triage.with_laws(paths), self.judge)
+        groups = {}
+        held = triage.judge_all(["fuzz"], triage.with_laws(paths), groups)
         self.assertEqual([self.read(path) for _, path in held], [b"a"])
         self.assertEqual({key: len(alike) for key, alike in groups.items()},
                          {(LAW, "2 bytes"): 2, (OTHER_LAW, "2 bytes"): 1, (LAW, "1 bytes"): 1})
+        kept = triage.keep_findings({key: alike[::-1] for key, alike in groups.items()})
+        self.assertEqual([(finding.law, finding.reason, self.read(finding.path), finding.target) for finding in kept],
+                         [(OTHER_LAW, "2 bytes", b"xx", tree.fuzz_target("fuzz", OTHER_LAW)),
+                          (LAW, "1 bytes", b"x", self.target), (LAW, "2 bytes", b"xx", self.target)])
 
-    def triaged(self, *places):
+    def test_no_leftover_of_a_finding_comes_back(self):
+        self.script(f"build/fuzz/fuzz/fuzz_{LAW}",
+                    'if grep -q crash "$@"; then exit 9; fi; if grep -q x "$@"; then echo "law splits failed: sums"; exit 77; fi')
+        contents = {"1/crash-1": b"x", "2/crash-2": b"xx", "3/crash-3": b"x", "run1/hangs/id:0": b"crash 1", "run1/crashes/id:1": b"crash 1",
+                    "run1/crashes/id:2": b"crash 2"}
+        for judge in (lambda: self.salvage(["fuzz"]), self.triaged):
+            with self.subTest(judge):
+                shutil.rmtree(tree.FINDINGS, ignore_errors=True)
+                for name, content in contents.items():
+                    self.write(f"left/{LAW}/{name}", content)
+                judge()
+                self.assertEqual([path for path in triage.files_below(os.path.join(self.folder, "left"))], [])
+                self.assertEqual(sorted(self.read(path) for path in triage.files_below(tree.FINDINGS)), [b"crash 1", b"crash 2", b"x"])
+
+    def test_copies_are_one_which_is_no_hang_if_it_crashed(self):
+        pairs = [(LAW, self.write(f"left/{LAW}/{name}")) for name in ("run1/hangs/id:0", "1/timeout-1", "1/crash-1", "2/crash-1")]
+        elsewhere = (LAW, self.write("elsewhere/crash-1"))
+        other = (OTHER_LAW, self.write(f"left/{OTHER_LAW}/crash-1"))
+        self.assertEqual(triage.without_copies([pairs[0], elsewhere, *pairs[1:], other, other]), [elsewhere, other])
+        self.assertEqual([os.path.exists(path) for _, path in [*pairs, elsewhere, other]], [False] * 4 + [True] * 2)
+
+    def triaged(self, *places, build=lambda *_: None):
         """(exit code, what is told)"""
         out = io.StringIO()
-        with mock.patch("sys.argv", ["triage.py", *places]), mock.patch.object(tree, "build", lambda *_: None), \
-                mock.patch.object(triage, "explain", lambda finding, binary, over: tree.relative(binary)), contextlib.redirect_stdout(out):
-            return triage.run(), out.getvalue()
+        with mock.patch("sys.argv", ["triage.py", *places]), mock.patch.object(tree, "build", build), \
+                mock.patch.object(triage, "explain", lambda finding, over: tree.relative(finding.target)), contextlib.redirect_stdout(out):
+            try:
+                code = triage.run()
+            except tree.BuildFailed:
+                code = tree.BuildFailed
+        return code, out.getvalue()
+
+    def test_what_is_known_is_kept_and_told_though_other_builds_fail_or_nobody_waits_for_them(self):
+        def failing(preset, *_):
+            if preset in triage.OTHER_BUILDS:
+                raise tree.BuildFailed(preset)
+
+        def interrupted(preset, *_):
+            if preset in triage.OTHER_BUILDS:
+                os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C is heard by the compiler, too
+            failing(preset)
+
+        for build, code, told in ((failing, tree.BuildFailed, "of which one cannot be made"), (interrupted, tree.EXIT_FINDINGS, "it was ended before")):
+            with self.subTest(told):
+                self.write(f"left/{LAW}/1/crash-1", b"x")
+                self.write(f"left/{LAW}/2/crash-2", b"a")
+                ended, printed = self.triaged(build=build)
+                self.assertEqual(ended, code)
+                for words in (f"    1 of {LAW}: 1 bytes\n", told, f"FINDING in {LAW}: 1 bytes\n{tree.relative(self.target)}\n"):
+                    self.assertIn(words, printed)
+                self.assertNotIn("hold now", printed)
+                self.assertEqual([self.read(path) for path in triage.files_below(os.path.join(self.folder, "left"))], [b"a"])
+                self.assertEqual([self.read(path) for path in triage.files_below(tree.FINDINGS)], [b"x"])
+        shutil.rmtree(tree.FINDINGS)
+        self.assertEqual(self.triaged(build=interrupted)[0], tree.EXIT_INTERRUPTED)
+        self.assertEqual(len(triage.files_below(os.path.join(self.folder, "left"))), 1)
+
+    def test_a_reason_that_several_builds_tell_is_of_all_their_inputs(self):
+        for preset in triage.OTHER_BUILDS:
+            self.fuzz_target(preset, fails_on="b")
+        for number, content in enumerate((b"x", b"b")):
+            self.write(f"findings/{LAW}/crash-{number}", content)
+        self.assertIn(f"    2 of {LAW}: 1 bytes\n", self.triaged()[1])
 
     def test_what_is_no_input_of_a_law_is_skipped_and_told(self):
         name = hashlib.sha1(b"x").hexdigest()[:16]
@@ -346,7 +419,8 @@ class TriageTest(InFolder):
         self.write(f"findings/{LAW}/{corpora.named_by_content(left)[:16]}", b"x")
         code, told = self.triaged()
         self.assertIn(f"    1 of {LAW}: 1 bytes\n", told)
-        triage.keep(LAW, left)
+        self.assertFalse(os.path.exists(left))
+        triage.keep(LAW, self.write(f"left/{LAW}/3/crash-1", b"x"))
         self.assertFalse(os.path.exists(left))
 
     def test_a_disk_that_is_full_leaves_no_half_of_a_finding(self):
@@ -413,7 +487,7 @@ class TriageTest(InFolder):
         out, kept = io.StringIO(), self.write("kept")
         with mock.patch.object(tree, "build", lambda *_: None), mock.patch.object(triage, "output_of", shrink), \
                 contextlib.redirect_stdout(out):
-            triage.report([triage.Finding(law, "sums", kept) for law in (LAW, OTHER_LAW)], lambda finding: self.target, tree.Stop())
+            triage.report([triage.Finding(law, "sums", kept, self.target) for law in (LAW, OTHER_LAW)], tree.Stop())
         self.assertEqual(re.findall(r"FINDING in (\w+)|not shrunk: (.*)", out.getvalue()),
                          [(LAW, ""), ("", "it was ended before"), (OTHER_LAW, ""), ("", "it was ended before")])
 
@@ -554,7 +628,7 @@ class SoakTest(AflFolder):
                                       (campaign, "report_canary", lambda *_: True), (fuzz.LibFuzzer, "canary", lambda *_: 1.0),
                                       (fuzz_afl.Afl, "canary", lambda *_: 1.0), (soak.Soak, "run", find),
                                       (triage, "explain", lambda *_: os.kill(os.getpid(), signal.SIGINT) or ""),
-                                      (triage, "salvage", lambda *_: [triage.Finding(OTHER_LAW, "of a run before", "path")]),
+                                      (triage, "salvage", lambda *_: [triage.Finding(OTHER_LAW, "of a run before", "path", "target")]),
                                       (tree, "alone", lambda what: None),
                                       (metrics.Measurement, "keep", lambda _, numbers, reached: written.append((numbers["findings"], reached)) or 5),
                                       (report, "write", lambda: written.append("page") or "page")):
@@ -580,7 +654,8 @@ class SoakTest(AflFolder):
 
     def test_what_took_long_while_it_was_pruned_is_a_finding_only_if_it_fails_again(self):
         slow = os.path.join(self.folder, "left", "fuzz-artifacts", LAW, "merge", "timeout-1")
-        self.assertEqual(self.reasons(self.turned([b"a"], merge=f"echo the machine was busy > {slow}")), [])
+        self.assertEqual(self.reasons(self.turned([b"a", b"b"], merge=f"mv $(grep -l a $last/*) {slow}; cp $last/* ${{last%/*}}/{LAW}.pruned")), [])
+        self.assertEqual(sorted(self.read(path) for path in corpora.files_in(corpora.common(LAW))), [b"a", b"b"])
         self.assertEqual(self.reasons(self.turned([b"a"], merge=f"echo z > {slow}")), [("libFuzzer", "2 bytes")])
 
     def test_an_input_that_fails_like_another_one_is_no_leftover(self):
@@ -590,6 +665,43 @@ class SoakTest(AflFolder):
             soaking.legs[0][0].find(LAW, path, "sums differ")
         self.assertEqual([os.path.exists(path) for path in paths], [False, False])
         self.assertEqual(len(corpora.files_in(os.path.join(tree.FINDINGS, LAW))), 1)
+
+
+class SpeedTest(InFolder):
+    """What libFuzzer saves while its speed is measured."""
+
+    def measured(self, script):
+        target = self.fuzz_target("fuzz")
+        os.replace(target, target + ".judge")
+        self.script(f"build/fuzz/fuzz/fuzz_{LAW}", 'case " $* " in *" -runs=0 "*) for i; do case $i in -artifact_prefix=*) saved=${i#*=};; esac; done;'
+                    f' {script};; *) exec {target}.judge "$@";; esac')
+        with mock.patch.object(fuzz, "ARTIFACTS", os.path.join(self.folder, "left")):
+            return fuzz.LibFuzzer().measure(LAW, 0, [])
+
+    def kept(self):
+        return [self.read(path) for path in triage.files_below(tree.FINDINGS)]
+
+    def test_cases_and_edges_are_told(self):
+        self.assertEqual(self.measured("echo '#5 INITED cov: 7'; echo '#9 DONE cov: 8'")[1], 8)
+        self.assertEqual(self.kept(), [])
+
+    def test_a_law_that_fails_is_no_speed(self):
+        with self.assertRaisesRegex(tree.Failed, r"(?s)failed while its speed was measured\n\S+: 2 bytes$"):
+            self.measured("echo x > ${saved}crash-1; echo 'law splits failed: 2 bytes'; exit 77")
+        self.assertEqual(self.kept(), [b"x\n"])
+
+    def test_a_hang_is_a_finding_only_if_it_fails_again(self):
+        hang = "echo %s > ${saved}timeout-1; echo '==7== ERROR: libFuzzer: timeout after 10 seconds'; exit 70"
+        with self.assertRaisesRegex(fuzz.Unmeasured, "holds when it is run again"):
+            self.measured(hang % "a")
+        self.assertEqual((self.kept(), os.listdir(corpora.common(LAW))), ([], [hashlib.sha1(b"a\n").hexdigest()]))
+        with self.assertRaisesRegex(tree.Failed, ": 2 bytes"):
+            self.measured(hang % "x")
+        self.assertEqual(self.kept(), [b"x\n"])
+
+    def test_what_cannot_be_measured_is_told(self):
+        with self.assertRaisesRegex(tree.Failed, "no such option"):
+            self.measured("echo no such option; exit 1")
 
 
 class ReportTest(InFolder):

@@ -420,6 +420,11 @@ class Failures(unittest.TestCase):
             detection.in_parallel([(number,) for number in range(200)], work, "runs")
         self.assertLess(len(done), 100)
 
+    def test_afl_ends_its_fork_servers_itself(self):
+        self.assertEqual({engine: detection.last_signal_of(engine) for engine in (*detection.ENGINES, *detection.BASELINES)},
+                         {"props": signal.SIGKILL, "libFuzzer": signal.SIGKILL, "AFL++": signal.SIGTERM, "raw libFuzzer": signal.SIGKILL,
+                          "raw AFL++": signal.SIGTERM, "unit": signal.SIGKILL})
+
     def interrupted(self, work):
         """What is kept of work that is under way when the end is wished for, and how long it took to end."""
         kept = []
@@ -772,6 +777,11 @@ class Measurements(unittest.TestCase):
                 self.assertTrue(os.path.exists(asked))
             self.assertEqual(self.output.getvalue().count("measuring: "), 1)
             self.output.truncate(0)
+
+    def test_a_wish_to_end_that_comes_before_the_script_runs_is_passed_on(self):
+        child = metrics.Child()
+        child.tell()
+        self.assertEqual(child.exit_code_of(["sleep", "60"], dict(os.environ)), -signal.SIGINT)
 
     def test_an_older_measurement_is_none_of_this_run(self):
         for code, told in ((0, 1), (1, 1), (2, 2), (130, 130), (-9, 1)):

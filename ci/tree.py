@@ -27,6 +27,7 @@ CORPUS_SEEDS = os.path.join(ROOT, "corpus", "seeds")
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 NUMBERS_END = 10**9
 ONE_WISH_SECONDS = 0.5
+PROGRESS_EVERY_SECONDS = 5
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -75,8 +76,10 @@ class Stop:
         self.again = False  # at once, then
         self.then = then
         self.before = []
+        self.terminals = []
 
     def __enter__(self):
+        self.terminals = [stream for stream in (1, 2) if os.isatty(stream)]
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
             numbers.append(signal.SIGHUP)
@@ -87,7 +90,9 @@ class Stop:
         for number, handler in self.before.pop():
             signal.signal(number, handler)
 
-    def ask(self, *_):
+    def ask(self, number=None, _=None):
+        if number == signal.SIGHUP:
+            forget(self.terminals)
         now = time.monotonic()
         if not self.asked:
             self.first = now
@@ -96,6 +101,14 @@ class Stop:
         self.asked = True
         if self.then:
             self.then()
+
+
+def forget(streams):
+    """Whatever is written to them from here on goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def write_json(path, value):
@@ -157,11 +170,21 @@ def kill_below(process="self"):
             os.kill(child, signal.SIGKILL)
 
 
+def ends_with_parent(last_signal=signal.SIGKILL):
+    """For a child, before its program runs: it gets this signal when the thread ends that starts it, whatever ends that. Nobody would
+    end one that hangs, or fuzzes, later."""
+    parent = os.getpid()
+
+    def ask():
+        LIBC.prctl(PR_SET_PDEATHSIG, last_signal, 0, 0, 0)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), last_signal)
+    return ask
+
+
 def start(command, last_signal=signal.SIGKILL, **more):
-    """A process in a session of its own, which is out of reach of the terminal's Ctrl-C. It gets `last_signal` when the thread ends that
-    starts it, whatever ends that: nobody would end one that hangs, or fuzzes, later."""
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
-                            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, last_signal, 0, 0, 0), **more)
+    """A process in a session of its own, which is out of reach of the terminal's Ctrl-C, and ends with who starts it."""
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=ends_with_parent(last_signal), **more)
 
 
 def end(process):
@@ -352,7 +375,7 @@ def leave(code):
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget([sys.stdout.fileno()])
     sys.exit(code)
 
 

@@ -5,11 +5,12 @@
     ci/triage.py [PATH...]    files or folders; without any, findings/ and what an earlier run that was killed left behind
     JOBS=n                    processes at once while it builds; all processors if not given
 
-The law of an input is the name of a folder that it lies in; what is of no law, or no regular file, is skipped and told. Inputs with
-the same law and the same reason are one finding. Exit code 0: none fails now, 1: some do, 2: wrong use, such as a PATH of no law.
+The law of an input is the name of a folder that it lies in; what is of no law, or no regular file, or below a folder has a name that no
+fuzzer gives to what fails, is skipped and told. Inputs with the same law and the same reason are one finding. Ctrl-C, and a build that
+cannot be made, end it early: what is known by then is kept and told. Exit code 0: none fails now, 1: some do, or a build cannot be made,
+2: wrong use, such as a PATH of no law, 130: ended before all were judged, and none failed.
 """
 
-import collections
 import math
 import os
 import re
@@ -42,10 +43,12 @@ class Unjudged(Exception):
 
 
 class Finding:
-    def __init__(self, law, reason, path):
+    def __init__(self, law, reason, path, target):
+        """`target` is the fuzz target that fails."""
         self.law = law
         self.reason = reason
         self.path = path
+        self.target = target
 
 
 def without_colour(text):
@@ -73,6 +76,8 @@ def never():
 
 def output_of(command, seconds, over=never, **more):
     """(exit code, what it printed); the code is None if it took longer. Raises Unjudged when it is over(). `more` is for tree.start()."""
+    if over():
+        raise Unjudged
     process = tree.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                          **{"env": tree.environment(), **more})
     deadline = time.monotonic() + seconds
@@ -144,6 +149,15 @@ def remove_leftover(path):
         os.remove(path)
 
 
+def keep_beside(law, path, reason):
+    """An input that fails as one does that is kept."""
+    if says_little(reason):  # alike only in what is not known
+        keep(law, path)
+    else:
+        corpora.evict(law, path)
+        remove_leftover(path)
+
+
 def keep(law, path):
     """Takes a failing input into findings/<law>/, and out of the corpus."""
     kept = store(path, os.path.join(tree.FINDINGS, law))
@@ -151,7 +165,7 @@ def keep(law, path):
     return kept
 
 
-def explain(finding, binary, over=never):
+def explain(finding, over=never):
     """The shrunk case, drawn, with the line that replays it. What only a sanitizer sees is shrunk under it."""
     why = "it holds when it is run again"
     for preset in ("release", "asan") if finding.reason != UNREPRODUCED else ():
@@ -169,17 +183,16 @@ def explain(finding, binary, over=never):
         except Unjudged:
             why = "it was ended before"
             break
-    words = [tree.relative(binary), tree.relative(finding.path)]
+    words = [tree.relative(finding.target), tree.relative(finding.path)]
     return f"  not shrunk: {why}\n  replay: {shlex.join(words)}"
 
 
-def report(findings, binary_of, stop):
-    """Each finding with what explains it; `binary_of(finding)` is the fuzz target that found it. Who wishes for an end is told the same,
-    without shrunk cases."""
+def report(findings, stop):
+    """Each finding with what explains it. Who wishes for an end is told the same, without shrunk cases."""
     with stop:
         for finding in findings:
             print(f"\nFINDING in {finding.law}: {finding.reason}")
-            print(explain(finding, binary_of(finding), lambda: stop.asked), flush=True)
+            print(explain(finding, lambda: stop.asked), flush=True)
 
 
 def files_below(path):
@@ -211,9 +224,13 @@ def failing_inputs_below(path):
     return sorted(regular)
 
 
+def is_called_a_hang_by_afl(path):
+    return os.path.basename(os.path.dirname(path)) == "hangs"
+
+
 def is_called_a_hang(path):
     """By the fuzzer that saved it. On a busy machine it mostly is none."""
-    return os.path.basename(path).startswith("timeout-") or os.path.basename(os.path.dirname(path)) == "hangs"
+    return os.path.basename(path).startswith("timeout-") or is_called_a_hang_by_afl(path)
 
 
 def law_of(path, laws, top):
@@ -232,21 +249,44 @@ def with_laws(paths, top=os.sep):
     return [(law, path) for law, path in pairs if law]
 
 
-def group(pairs, judge_input):
-    """{(law, reason): paths, the smallest first} of those of [(law, path)] that fail, and [(law, path)] of those that hold; equal
-    inputs of a law are one."""
-    groups, held, different = collections.defaultdict(list), [], {}
-    for law, path in pairs:
-        different.setdefault((law, corpora.named_by_content(path)), path)
-    for (law, _), path in different.items():
-        reason = judge_input(law, path)
+def without_copies(pairs):
+    """[(law, path)] in which equal inputs of a law are one, which a fuzzer called a crash if it called any so. Copies of it are no
+    leftovers."""
+    different = {}
+    for law, path in sorted(pairs, key=lambda pair: is_called_a_hang(pair[1])):
+        first = different.setdefault((law, corpora.named_by_content(path)), path)
+        if not os.path.samefile(first, path):
+            remove_leftover(path)
+    return [(law, path) for (law, _), path in different.items()]
+
+
+def judge_all(presets, pairs, groups, over=never):
+    """By these builds. Those of [(law, path)] that fail go to `groups`, which is {(law, reason): findings}; [(law, path)] of those that
+    hold."""
+    held, told = [], time.monotonic()
+    for done, (law, path) in enumerate(pairs):
+        reason, target = judge_by(presets, law, path, over)
         if reason:
-            groups[law, reason].append(path)
+            groups.setdefault((law, reason), []).append(Finding(law, reason, path, target))
         else:
             held.append((law, path))
-    for alike in groups.values():
-        alike.sort(key=lambda path: (os.path.getsize(path), path))
-    return groups, held
+        if time.monotonic() - told >= tree.PROGRESS_EVERY_SECONDS:
+            told = time.monotonic()
+            print(f"{', '.join(presets)}: {done + 1} of {len(pairs)} inputs judged", flush=True)
+    return held
+
+
+def keep_findings(groups):
+    """One of each group, the smallest, and all that may be of different faults."""
+    findings = []
+    for (law, reason), alike in sorted(groups.items()):
+        alike.sort(key=lambda finding: (os.path.getsize(finding.path), finding.path))
+        first, *others = alike
+        for other in others:
+            keep_beside(law, other.path, reason)
+        first.path = keep(law, first.path)
+        findings.append(first)
+    return findings
 
 
 def leftovers():
@@ -257,14 +297,18 @@ def leftovers():
 
 
 def judge_by(presets, law, path, over=never):
-    """By every one of these builds; the first reason."""
-    return next(filter(None, (judge(tree.fuzz_target(preset, law), path, over) for preset in presets)), None)
+    """(reason, fuzz target) of the first of these builds in which it fails; None twice if it holds in all."""
+    for target in [tree.fuzz_target(preset, law) for preset in presets]:
+        reason = judge(target, path, over)
+        if reason:
+            return reason, target
+    return None, None
 
 
 def crashed(presets, law, paths, over=never):
     """(path, reason) of inputs on which a fuzzer saw a crash. It did happen, whatever comes of it now."""
     for path in paths:
-        yield path, judge_by(presets, law, path, over) or UNREPRODUCED
+        yield path, judge_by(presets, law, path, over)[0] or UNREPRODUCED
 
 
 def salvage(laws, presets):
@@ -274,12 +318,13 @@ def salvage(laws, presets):
     others = [law for law, _ in pairs if law not in laws]
     if others:
         print(f"not judged, {len(others)} inputs that an earlier run left of {' '.join(sorted(set(others)))}: make triage does", flush=True)
-    groups, held = group([(law, path) for law, path in pairs if law in laws], lambda law, path: judge_by(presets, law, path))
-    findings = [Finding(law, reason, keep(law, paths[0])) for (law, reason), paths in groups.items()]
+    groups = {}
+    held = judge_all(presets, without_copies([(law, path) for law, path in pairs if law in laws]), groups)
+    findings = keep_findings(groups)
     for finding in findings:
         print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
     # A hang of AFL++'s that holds is none, machines are busy; a timeout was the end of a run.
-    aside = [(law, path) for law, path in held if os.path.basename(os.path.dirname(path)) != "hangs"]
+    aside = [(law, path) for law, path in held if not is_called_a_hang_by_afl(path)]
     for law, path in aside:
         store(path, os.path.join(unjudged(), law))
     if aside:
@@ -306,11 +351,16 @@ def asked_for(places):
     return pairs
 
 
-def judge_with(presets, pairs):
-    """As group() does it, once these builds are made."""
+def judge_with(presets, pairs, groups, over):
+    """As judge_all() does it, once these builds are made."""
     for preset in presets if pairs else ():
-        tree.build(preset, *sorted({f"fuzz_{law}" for law, _ in pairs}))
-    return group(pairs, lambda law, path: judge_by(presets, law, path))
+        try:
+            tree.build(preset, *sorted({f"fuzz_{law}" for law, _ in pairs}))
+        except tree.BuildFailed:
+            if over():  # Ctrl-C ends compilers too
+                raise Unjudged from None
+            raise
+    return judge_all(presets, pairs, groups, over)
 
 
 def other_builds():
@@ -321,9 +371,10 @@ def other_builds():
     return [preset for preset in OTHER_BUILDS if preset != "afl"]
 
 
-def target_that_fails(finding):
-    targets = [tree.fuzz_target(preset, finding.law) for preset in (*JUDGES, *OTHER_BUILDS)]
-    return next((target for target in targets if os.path.exists(target) and judge(target, finding.path)), targets[0])
+def judge_in_all_builds(pairs, groups, over):
+    """As judge_all() does it. Most inputs that fail do so in the first builds."""
+    held = judge_with(JUDGES, pairs, groups, over)
+    return judge_with(other_builds(), held, groups, over) if held else held
 
 
 def run():
@@ -333,17 +384,22 @@ def run():
         print("no input to judge")
         return tree.EXIT_CLEAN
     tree.alone("fuzzing")
-    groups, held = judge_with(JUDGES, pairs)
-    if held:
-        more, held = judge_with(other_builds(), held)
-        for key, alike in more.items():
-            groups[key] += alike
-    for (law, reason), alike in sorted(groups.items()):
-        print(f"{len(alike):>5} of {law}: {reason}", flush=True)
-    print(f"{len(held):>5} hold now", flush=True)
-    report([Finding(law, reason, keep(law, alike[0])) for (law, reason), alike in sorted(groups.items())],
-           target_that_fails, tree.Stop())
-    return tree.EXIT_FINDINGS if groups else tree.EXIT_CLEAN
+    # Whatever keeps it from judging all of them, what is known by then is kept and told.
+    groups, ended, failed = {}, False, None
+    with tree.Stop() as stop:
+        try:
+            rest = f"{len(judge_in_all_builds(without_copies(pairs), groups, lambda: stop.asked)):>5} hold now"
+        except Unjudged:
+            ended, rest = True, "not all were judged by all builds, it was ended before: the same command does"
+        except tree.BuildFailed as error:
+            failed, rest = error, "not all were judged by all builds, of which one cannot be made"
+        for (law, reason), alike in sorted(groups.items()):
+            print(f"{len(alike):>5} of {law}: {reason}", flush=True)
+        print(rest, flush=True)
+        report(keep_findings(groups), stop)
+    if failed:
+        raise failed
+    return tree.EXIT_FINDINGS if groups else tree.EXIT_INTERRUPTED if ended else tree.EXIT_CLEAN
 
 
 if __name__ == "__main__":
