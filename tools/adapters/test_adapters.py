@@ -228,6 +228,14 @@ class Digests(unittest.TestCase):
 
 
 class Reasons(unittest.TestCase):
+    def test_a_checkout_that_is_not_there_is_wrong_use(self):
+        for also in ("Relax", "=.", "Relax=/does/not/exist", ""):
+            with self.subTest(also):
+                done = subprocess.run([sys.executable, os.path.join(HERE, "upstream.py"), "--source", ".", "--also", also], capture_output=True,
+                                      text=True)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"'{also}' is not NAME=FOLDER", done.stderr)
+
     def test_what_cannot_be_adapted_says_why(self):
         done = subprocess.run([sys.executable, os.path.join(HERE, "megatron.py"), "--source", "/does/not/exist"], capture_output=True,
                               text=True)

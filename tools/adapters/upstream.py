@@ -6,6 +6,7 @@
 
 CLONE is a git clone, bare or not, with the commits below; FOLDER a checkout of whatever else, such as a fork. Writes docs/upstream.md, the known differences of every generation
 to tools/adapters/known/, and the minimal cases to corpus/cases/upstream.jsonl. Needs torch in the Python that runs it.
+Exit code 0: written, 1: an adapter or the command failed, 2: wrong use.
 """
 import argparse
 import concurrent.futures
@@ -67,8 +68,8 @@ class Clone:
         inside = os.path.join(path, ".git")
         self.folder = inside if os.path.exists(inside) else path
 
-    def git(self, *arguments, **options):
-        done = subprocess.run(["git", "--git-dir", self.folder, *arguments], capture_output=True, text=True, **options)
+    def git(self, *arguments):
+        done = subprocess.run(["git", "--git-dir", self.folder, *arguments], capture_output=True, text=True, errors="surrogateescape")
         return done.stdout if done.returncode == 0 else None
 
     def commit(self, name):
@@ -81,7 +82,7 @@ class Clone:
             if "context_parallel" in name and name.endswith(".py"):
                 path = os.path.join(folder, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "w") as file:
+                with open(path, "w", errors="surrogateescape") as file:
                     file.write(self.git("show", f"{commit}:{name}"))
 
 
@@ -89,7 +90,7 @@ def conform(command, source, cases, seed, *options):
     """([differences], counts, seconds)"""
     begun = time.monotonic()
     done = subprocess.run([command, "conform", "--json", "--cases", cases, "--random", str(RANDOM), "--seed", str(seed), *options, "--",
-                           sys.executable, ADAPTER, "--source", source], capture_output=True, text=True)
+                           sys.executable, ADAPTER, "--source", source], capture_output=True, text=True, errors="replace")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     refused = "--update-known" in options and done.returncode != 0
     if refused or done.returncode not in (0, 1) or not lines or lines[-1]["incomplete"]:
@@ -283,30 +284,37 @@ def write_report(results, sources, missing, torch_version):
         file.write("\n".join(lines).rstrip() + "\n")
 
 
+def checkout(text):
+    """(name, folder) of NAME=FOLDER"""
+    name, _, folder = text.partition("=")
+    if not name or not os.path.isdir(folder):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FOLDER with a folder that is there")
+    return name, folder
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--source", required=True, help="a git clone of Megatron-LM, bare or not")
-    parser.add_argument("--also", action="append", default=[], metavar="NAME=FOLDER", help="a checkout that is not in the clone")
+    parser.add_argument("--also", action="append", default=[], type=checkout, metavar="NAME=FOLDER", help="a checkout that is not in the clone")
     parser.add_argument("--cproute", default=os.path.join(ROOT, "build", "release", "cproute"), help="the command")
     options = parser.parse_args()
     if not importlib.util.find_spec("torch"):
-        sys.exit(f"upstream.py: {sys.executable} has no torch")
+        parser.error(f"{sys.executable} has no torch: name a Python that has, as in `make upstream PYTHON=python3.11 SOURCE=...`")
     import torch
     clone = Clone(options.source)
-    also = [one.split("=", maxsplit=1) for one in options.also if "=" in one]
     found = [(name, clone.commit(ref), what) for name, ref, what in GENERATIONS if clone.commit(ref)]
-    named = {name for name, _ in also}
+    named = {name for name, _ in options.also}
     missing = [one for one in GENERATIONS if not clone.commit(one[1]) and one[0] not in named]
-    if not found and not also:
-        sys.exit(f"upstream.py: {options.source} has none of the generations")
+    if not found and not options.also:
+        parser.error(f"{options.source} has none of the generations: it takes a clone of Megatron-LM with its pull requests")
     os.makedirs(KNOWN, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         sources = []
         for name, commit, _ in found:
             sources.append((name, commit, os.path.join(folder, name)))
             clone.extract(commit, sources[-1][2])
-        sources += [(name, "a checkout", path) for name, path in also]
-        found += [(name, "a checkout", next((what for other, _, what in GENERATIONS if other == name), name)) for name, _ in also]
+        sources += [(name, "a checkout", path) for name, path in options.also]
+        found += [(name, "a checkout", next((what for other, _, what in GENERATIONS if other == name), name)) for name, _ in options.also]
         print(f"{discover(options.cproute, sources)} minimal cases", flush=True)
 
         def hold(one):
