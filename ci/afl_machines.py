@@ -148,6 +148,7 @@ def run():
         raise tree.WrongUse(f"{share} is no folder: mount the shared one")
     tree.number("SYNC_MINUTES", os.environ.get("SYNC_MINUTES") or "5")
     host = host_name()
+    tree.alone("fuzzing")
     build(law)
     out = os.path.join(os.path.abspath(share), law)
     os.makedirs(out, exist_ok=True)

@@ -7,7 +7,7 @@ What differs between fuzzers is an engine (ci/fuzz.py, ci/fuzz_afl.py) with
     binary(law)                   its fuzz target
     start(law, number, seconds)   a Run, which is interrupted after so long; `number` tells apart runs of one law
     failing_seeds(law, stop)      (path, reason) of what fails of that which its runs start from, if they do not tell
-    canary(seconds)               seconds until the planted bug was found, or None
+    canary(seconds, over)         seconds until the planted bug was found, or None; raises triage.Unjudged when it is over()
 """
 
 import math
@@ -344,7 +344,13 @@ def exit_code(campaigns, others_clean):
     return tree.EXIT_INTERRUPTED if any(fuzzing.unfuzzed() or fuzzing.unjudged() for fuzzing in campaigns) else tree.EXIT_CLEAN
 
 
-def report_canary(seconds, engine):
+def canary_found(engine, over):
+    """False if it was not; nobody waited for it where it is over()."""
+    try:
+        seconds = engine.canary(CANARY_SECONDS, over)
+    except triage.Unjudged:
+        print("canary: it was ended before", flush=True)
+        return True
     if seconds is None:
         print(f"canary: NOT found by {engine.name} within {CANARY_SECONDS} s: this fuzzing proves nothing", flush=True)
         return False

@@ -109,8 +109,10 @@ def evict(law, path):
 
 def admit(law, path):
     """An input that a fuzzer took for one that fails comes to those that fuzzing starts from."""
-    os.makedirs(common(law), exist_ok=True)
-    os.replace(path, os.path.join(common(law), named_by_content(path)))
+    folder = common(law)
+    os.makedirs(folder, exist_ok=True)
+    copy_whole(path, os.path.join(folder, named_by_content(path)), f"{folder}.{os.getpid()}")
+    os.remove(path)
 
 
 def ends_well(command, seconds, stop):
@@ -134,8 +136,9 @@ def move_all(source, target):
 
 
 def prune(law, binary, options, artifacts, stop):
-    """(files before, files after); a merge that does not end well leaves all as it was. After a wish to end, none begins."""
-    folder = common(law)
+    """(files before, files after), None if nobody waited for it; a merge that does not end well leaves all as it was. After a wish to end,
+    none begins."""
+    folder = os.path.realpath(common(law))  # which may be on another disk
     os.makedirs(folder, exist_ok=True)
     move_all(folder + ".discarded", folder)  # where earlier versions had all of it for a moment, and left it when they were killed
     known = files_in(folder)
@@ -148,7 +151,7 @@ def prune(law, binary, options, artifacts, stop):
     after = len(files_in(fewer))
     if not merged or not after:
         shutil.rmtree(fewer)
-        return before, before
+        return None if stop.asked else (before, before)
     # What is kept comes first: whenever this is killed, none of it is missing.
     kept = {os.path.basename(path) for path in files_in(fewer)}
     move_all(fewer, folder)
@@ -190,12 +193,12 @@ def prune_laws(laws):
     tree.build(engine.preset, *[f"fuzz_{law}" for law in laws])
     with tree.Stop() as stop:
         pruned = side_by_side(lambda law: engine.prune(law, stop), laws)
-    for law, (before, after) in pruned:
-        print(f"{law:<24}{before:>8,} files, {after:,} of them kept")
+    for law, sizes in pruned:
+        print(f"{law:<24}{sizes[0]:>8,} files, {sizes[1]:,} of them kept" if sizes else f"{law:<24} not pruned, it was ended before")
     failed = [(law, path, reason) for law in laws for path, reason in engine.failing_in_merge(law)]
     for law, path, reason in failed:
         print(f"failed: {tree.relative(triage.keep(law, path))}, {law}: {reason}")
-    return tree.EXIT_FINDINGS if failed else tree.EXIT_INTERRUPTED if stop.asked else tree.EXIT_CLEAN
+    return tree.EXIT_FINDINGS if failed else tree.EXIT_CLEAN if all(sizes for _, sizes in pruned) else tree.EXIT_INTERRUPTED
 
 
 def run():

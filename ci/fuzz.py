@@ -143,15 +143,13 @@ class LibFuzzer:
     def start(self, law, number, seconds):
         return LibFuzzerRun(law, number, self.binary(law), seconds)
 
-    def canary(self, seconds):
+    def canary(self, seconds, over=triage.never):
         with tempfile.TemporaryDirectory() as folder:
             begun = time.monotonic()
-            done = subprocess.run([self.binary("canary"), *LIBFUZZER_OPTIONS, f"-max_total_time={seconds}",
-                                   f"-artifact_prefix={folder}/"],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, errors="replace", env=fuzz_environment())
+            command = [self.binary("canary"), *LIBFUZZER_OPTIONS, f"-max_total_time={seconds}", f"-artifact_prefix={folder}/"]
+            _, printed = triage.output_of(command, seconds + campaign.STOP_GRACE_SECONDS, over, env=fuzz_environment())
             took = time.monotonic() - begun
-        return took if "law canary failed" in done.stdout else None
+        return took if "law canary failed" in printed else None
 
     def measure(self, law, seconds, folders):
         """(cases for each second of processor time, edges) of one process that starts from the inputs in `folders` and writes what
@@ -160,14 +158,13 @@ class LibFuzzer:
         limit = f"-max_total_time={seconds}" if seconds else "-runs=0"
         artifacts = fresh_artifacts(law, "measured")
         with tempfile.TemporaryFile("w+", errors="replace") as log:
-            process = subprocess.Popen([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                       env=fuzz_environment())
+            process = tree.start([self.binary(law), *LIBFUZZER_OPTIONS, limit, f"-artifact_prefix={artifacts}/", *folders],
+                                 stdout=log, stderr=subprocess.STDOUT, env=fuzz_environment())
             try:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
             except BaseException:
-                process.kill()
+                tree.end(process)
                 raise
             log.seek(0)
             text = log.read()
@@ -219,14 +216,15 @@ def run():
     tree.build("fuzz-fast", f"fuzz_{SPEED_LAW}")
     corpora.make_seeds()
     engine = LibFuzzer()
-    left = triage.salvage(laws, [engine.preset])
-    canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
-    print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
-    fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    with tree.Stop() as stop:
-        fuzzing.run()
-        triage.report(left, stop)
-        fuzzing.report(stop)
+    with tree.Stop(tree.kill_below) as telling:
+        with tree.Stop() as stop:
+            left = triage.salvage(laws, [engine.preset], lambda: stop.asked)
+            canary_found = campaign.canary_found(engine, lambda: stop.asked)
+            print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
+            fuzzing = campaign.Campaign(engine, laws, seconds, jobs, stop)
+            fuzzing.run()
+        triage.report(left, telling)
+        fuzzing.report(telling)
         code = campaign.exit_code([fuzzing], canary_found and not left)
     if code == tree.EXIT_CLEAN and not fuzzing.stopped:
         try:

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -56,15 +55,26 @@ def adopt_orphans():
     tree.LIBC.prctl(tree.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+# Of a target that has ended, nothing but its name is known.
+ENDED_TARGET = re.compile(r"\d+ \((fuzz|afl)_[^)]*\) Z ")
+
+
+def is_target(process, programs):
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat") as file:
+        return bool(ENDED_TARGET.match(file.read())) or os.readlink(f"/proc/{process}/exe").startswith(programs)
+    return False
+
+
 def end_orphans(programs=os.path.join(tree.BUILD, "afl")):
-    """Ends orphans whose program's path begins so. With a fork server goes what it kept, which then is an orphan too."""
+    """Ends orphans whose program's path begins so, and takes leave of those that have ended. With a fork server goes what it kept, which
+    then is an orphan too."""
     programs = os.path.realpath(programs)  # as the kernel tells paths
     ended = True
     while ended:
         ended = False
-        for child in list(tree.children()):
-            with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{child}/exe").startswith(programs):
+        with tree.STARTING:
+            for child in [child for child in tree.others() if is_target(child, programs)]:
+                with contextlib.suppress(OSError):
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
                     ended = True
@@ -225,16 +235,15 @@ class Afl:
         self.started.add(law)
         return AflRun(law, self, number, role, seconds)
 
-    def canary(self, seconds):
+    def canary(self, seconds, over=triage.never):
         out = self.out("canary")
         shutil.rmtree(out, ignore_errors=True)
         os.makedirs(out)
         begun = time.monotonic()
         try:
-            subprocess.run(afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out,
-                                       ["-S", "canary"], seconds),
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
+            command = afl_command(self.binary("canary"), self.cmplog_binary("canary"), prepare_seeds("canary"), out, ["-S", "canary"], seconds)
+            triage.output_of(command, seconds + campaign.STOP_GRACE_SECONDS, over, last_signal=LAST_SIGNAL,
+                             env=afl_environment(AFL_BENCH_UNTIL_CRASH="1"))
             took = time.monotonic() - begun
         finally:
             end_orphans()
@@ -254,17 +263,18 @@ def run():
     tree.build("afl", *targets)
     tree.build("afl-cmplog", *targets)
     corpora.make_seeds()
-    left = triage.salvage(laws, ["afl"])
-    engine = Afl(laws)
-    canary_found = campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
-    print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
-    fuzzing = campaign.Campaign(engine, laws, seconds, jobs)
-    with tree.Stop() as stop:
-        fuzzing.run()
+    with tree.Stop(tree.kill_below) as telling:
+        with tree.Stop() as stop:
+            left = triage.salvage(laws, ["afl"], lambda: stop.asked)
+            engine = Afl(laws)
+            canary_found = campaign.canary_found(engine, lambda: stop.asked)
+            print(f"fuzzing {len(laws)} laws for {seconds:g} s with {jobs} processes", flush=True)
+            fuzzing = campaign.Campaign(engine, laws, seconds, jobs, stop)
+            fuzzing.run()
         for law in laws:
             corpora.gather(law)
-        triage.report(left, stop)
-        fuzzing.report(stop)
+        triage.report(left, telling)
+        fuzzing.report(telling)
         return campaign.exit_code([fuzzing], canary_found and not left)
 
 

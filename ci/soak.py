@@ -36,12 +36,12 @@ def settings():
 
 
 class Soak:
-    def __init__(self, laws, minutes, jobs, earlier=()):
+    def __init__(self, laws, minutes, jobs, earlier=(), stop=None):
         """`earlier` are findings that an earlier run left."""
         self.laws, self.earlier = laws, earlier
         self.begun = time.monotonic()
         self.seconds = minutes * 60
-        self.stop = tree.Stop()
+        self.stop = stop or tree.Stop()
         self.explorer = fuzz.LibFuzzer("fuzz-fast", "libFuzzer")
         self.judges = [fuzz.LibFuzzer(preset, f"libFuzzer, {name}") for preset, name in zip(triage.JUDGES, ("ASan + UBSan", "MSan"))]
         self.afl = fuzz_afl.Afl(laws, judges=triage.JUDGES)
@@ -105,7 +105,7 @@ class Soak:
                 os.remove(path)
 
     def prune(self):
-        kept = [sizes for _, sizes in corpora.side_by_side(lambda law: self.explorer.prune(law, self.stop), self.laws)]
+        kept = [sizes for _, sizes in corpora.side_by_side(lambda law: self.explorer.prune(law, self.stop), self.laws) if sizes]
         print(f"the common corpus: {sum(before for before, _ in kept):,} inputs pruned to {sum(after for _, after in kept):,}",
               flush=True)
         explored = self.legs[0][0]
@@ -164,14 +164,14 @@ def run():
     print(f"soak of {len(laws)} laws for {minutes:g} minutes with {jobs} processes, {tree.commit()}, {tree.machine()}", flush=True)
     build(laws)
     corpora.make_seeds()
-    left = triage.salvage(laws, triage.JUDGES)
-    canaries = [campaign.report_canary(engine.canary(campaign.CANARY_SECONDS), engine)
-                for engine in (fuzz.LibFuzzer(), fuzz_afl.Afl([]))]
-    soak = Soak(laws, minutes, jobs, left)
-    with tree.Stop() as stop:
-        soak.run()
-        triage.report(left, stop)
-        numbers = soak.report(stop)
+    with tree.Stop(tree.kill_below) as telling:
+        with tree.Stop() as stop:
+            left = triage.salvage(laws, triage.JUDGES, lambda: stop.asked)
+            canaries = [campaign.canary_found(engine, lambda: stop.asked) for engine in (fuzz.LibFuzzer(), fuzz_afl.Afl([]))]
+            soak = Soak(laws, minutes, jobs, left, stop)
+            soak.run()
+        triage.report(left, telling)
+        numbers = soak.report(telling)
         code = campaign.exit_code([fuzzing for fuzzing, _ in soak.legs], all(canaries) and not left)
         print(f"plots: {tree.relative(report.write())}", flush=True)
         if not (os.environ.get("LAW") or soak.stop.asked):

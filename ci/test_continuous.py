@@ -135,11 +135,14 @@ class CorporaTest(InFolder):
     def test_a_wish_to_end_begins_no_merge_and_a_second_one_ends_it(self):
         stop = tree.Stop()
         stop.ask()
-        self.assertEqual(self.prune("cp $4/b $3/", stop), ((3, 3), ["a", "b", "c"]))
+        self.assertEqual(self.prune("cp $4/b $3/", stop), (None, ["a", "b", "c"]))
         stop = tree.Stop()
         begun = os.path.join(self.folder, "begun")
-        threading.Thread(target=lambda: self.wait_for(begun) or setattr(stop, "again", True), daemon=True).start()
-        self.assertEqual(self.prune(f"cp $4/b $3/; echo > {begun}; exec sleep 60", stop), ((3, 3), ["a", "b", "c"]))
+        threading.Thread(target=lambda: self.wait_for(begun) or stop.ask() or setattr(stop, "again", True), daemon=True).start()
+        self.assertEqual(self.prune(f"cp $4/b $3/; echo > {begun}; exec sleep 60", stop), (None, ["a", "b", "c"]))
+        stop = tree.Stop()
+        threading.Thread(target=lambda: self.wait_for(begun + "-2") or stop.ask(), daemon=True).start()
+        self.assertEqual(self.prune(f"echo > {begun}-2; sleep 0.3; cp $4/b $3/", stop), ((3, 1), ["b"]))
 
     def wait_for(self, path):
         while not os.path.exists(path):
@@ -149,13 +152,16 @@ class CorporaTest(InFolder):
         def prune(_, law, stop):
             if law == LAW:
                 os.kill(os.getpid(), signal.SIGINT)
-            return 1, 1
+                return 1, 1
+            return None if stop.asked else (1, 1)
 
-        for laws, code in (([OTHER_LAW], tree.EXIT_CLEAN), ([LAW, OTHER_LAW], tree.EXIT_INTERRUPTED)):
+        # One at a time: a wish that comes while the last one is pruned leaves nothing out.
+        for laws, code in (([OTHER_LAW], tree.EXIT_CLEAN), ([OTHER_LAW, LAW], tree.EXIT_CLEAN), ([LAW, OTHER_LAW], tree.EXIT_INTERRUPTED)):
             with contextlib.ExitStack() as stack:
                 for thing, name, stub in ((tree, "alone", lambda what: None), (tree, "build", lambda *_: None), (fuzz.LibFuzzer, "prune", prune),
                                           (fuzz.LibFuzzer, "failing_in_merge", lambda *_: [])):
                     stack.enter_context(mock.patch.object(thing, name, stub))
+                stack.enter_context(mock.patch.dict(os.environ, JOBS="1"))
                 stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
                 self.assertEqual(corpora.prune_laws(laws), code)
 
@@ -247,11 +253,78 @@ class TriageTest(InFolder):
                 self.assertEqual(sorted(self.read(path) for path in triage.files_below(tree.FINDINGS)), [b"crash 1", b"crash 2", b"x"])
 
     def test_copies_are_one_which_is_no_hang_if_it_crashed(self):
-        pairs = [(LAW, self.write(f"left/{LAW}/{name}")) for name in ("run1/hangs/id:0", "1/timeout-1", "1/crash-1", "2/crash-1")]
+        pairs = [(LAW, self.write(f"left/{LAW}/{name}")) for name in ("1/crash-1", "run1/hangs/id:0", "1/timeout-1", "2/crash-1")]
         elsewhere = (LAW, self.write("elsewhere/crash-1"))
         other = (OTHER_LAW, self.write(f"left/{OTHER_LAW}/crash-1"))
-        self.assertEqual(triage.without_copies([pairs[0], elsewhere, *pairs[1:], other, other]), [elsewhere, other])
-        self.assertEqual([os.path.exists(path) for _, path in [*pairs, elsewhere, other]], [False] * 4 + [True] * 2)
+        self.assertEqual(triage.without_copies([elsewhere, pairs[1], *pairs, other, other]), [pairs[0], other])
+        self.assertEqual([os.path.exists(path) for _, path in [*pairs, elsewhere, other]], [True, False, False, False, True, True])
+
+    def test_what_cannot_be_read_is_skipped_and_told(self):
+        self.write(f"findings/{LAW}/crash-1", b"x")
+        self.write(f"left/{LAW}/1/crash-1", b"xx")
+        for folder in (f"findings/{LAW}", f"left/{LAW}/1"):
+            os.symlink("/proc/self/mem", os.path.join(self.folder, folder, "crash-mem"))
+        told = self.salvage(["fuzz"])[1]
+        self.assertRegex(told, r"skipped: \S+/left/\S+/crash-mem: ")
+        code, told = self.triaged()
+        self.assertEqual(code, tree.EXIT_FINDINGS)
+        self.assertIn(f"    1 of {LAW}: 1 bytes\n    1 of {LAW}: 2 bytes\n", told)
+        self.assertEqual(len(re.findall(r"skipped: \S+/crash-mem: ", told)), 2)
+
+    def test_a_name_is_no_option(self):
+        self.script(f"build/fuzz/fuzz/fuzz_{LAW}", 'case $1 in -*) exit 9;; esac')
+        self.write(f"{LAW}/-runs=0")
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(os.path.join(self.folder, LAW))
+        self.assertIsNone(triage.judge(self.target, "-runs=0"))
+
+    def test_files_of_other_names_among_findings_are_told(self):
+        self.write(f"findings/{LAW}/mine.bin", b"x")
+        self.write(f"findings/{LAW}-0123456789abcdef.jsonl", b"x")
+        code, told = self.triaged()
+        self.assertEqual(code, tree.EXIT_CLEAN)
+        self.assertIn(f"skipped: 1 files below {tree.FINDINGS}, such as {LAW}/mine.bin: ", told)
+
+    def test_what_holds_in_all_builds_is_no_leftover_any_more(self):
+        def left():
+            return sorted(os.path.relpath(path, self.folder) for place in ("left", "findings") for path in triage.files_below(os.path.join(self.folder, place)))
+
+        names = [f"findings/unjudged/{LAW}/0123456789abcdef", f"findings/{LAW}/fedcba9876543210", f"left/{LAW}/run1/hangs/id:0"]
+        for number, name in enumerate(names):
+            self.write(name, b"a%d" % number)
+        for found, stay in ((None, sorted(names)), ("afl-fuzz", [names[1]])):
+            with mock.patch.object(shutil, "which", lambda _, found=found: found):
+                code, told = self.triaged()
+            self.assertEqual((code, left()), (tree.EXIT_CLEAN, stay))
+            self.assertIn("    3 hold now\n", told)
+        self.assertEqual(sorted(self.read(path) for path in corpora.files_in(corpora.common(LAW))), [b"a0", b"a2"])
+
+    def test_an_end_while_leftovers_are_judged_loses_none(self):
+        for name, content in (("1/crash-1", b"x"), ("2/crash-2", b"aa"), ("run1/hangs/id:0", b"aaa")):
+            self.write(f"left/{LAW}/{name}", content)
+        judged = []
+
+        def over():
+            return len(judged) > 1
+
+        judge = triage.judge
+        with mock.patch.object(triage, "judge", lambda *arguments: judged.append(1) or judge(*arguments)), contextlib.redirect_stdout(io.StringIO()) as out:
+            findings = triage.salvage([LAW], ["fuzz"], over)
+        self.assertEqual([finding.reason for finding in findings], ["1 bytes"])
+        self.assertIn("2 inputs that failed in an earlier run and were not all judged since", out.getvalue())
+        self.assertEqual(sorted(self.read(path) for path in triage.files_below(triage.unjudged())), [b"aa", b"aaa"])
+        self.assertEqual(triage.files_below(os.path.join(self.folder, "left")), [])
+
+    def test_nothing_is_judged_where_nothing_can_be_kept(self):
+        left = self.write(f"left/{LAW}/1/crash-1", b"x")
+        with mock.patch.object(os, "access", lambda path, mode: path != tree.FINDINGS), self.assertRaises(tree.WrongUse):
+            self.triaged()
+        os.rmdir(tree.FINDINGS)
+        self.write("findings")
+        with self.assertRaises(OSError):
+            self.salvage()
+        self.assertTrue(os.path.exists(left))
 
     def triaged(self, *places, build=lambda *_: None):
         """(exit code, what is told)"""
@@ -484,7 +557,19 @@ class TriageTest(InFolder):
             self.assertTrue(over())
             raise triage.Unjudged
 
+        def build(*_):
+            os.kill(os.getpid(), signal.SIGINT)
+            raise tree.BuildFailed("killed")
+
+        def missing(*_):
+            raise tree.WrongUse("cmake is missing")
+
         out, kept = io.StringIO(), self.write("kept")
+        for stub, why in ((build, triage.ENDED), (missing, "cmake is missing")):
+            with mock.patch.object(tree, "build", stub), contextlib.redirect_stdout(out):
+                triage.report([triage.Finding(LAW, "sums", kept, self.target)], tree.Stop())
+            self.assertIn(f"not shrunk: {why}\n", out.getvalue())
+        out.truncate(0)
         with mock.patch.object(tree, "build", lambda *_: None), mock.patch.object(triage, "output_of", shrink), \
                 contextlib.redirect_stdout(out):
             triage.report([triage.Finding(law, "sums", kept, self.target) for law in (LAW, OTHER_LAW)], tree.Stop())
@@ -571,6 +656,36 @@ class AflTest(AflFolder):
                 run.finish()
                 self.assertEqual(run.broken(), broken)
 
+    def test_ended_orphans_are_taken_leave_of_and_our_own_are_not(self):
+        fuzz_afl.adopt_orphans()
+        self.addCleanup(tree.LIBC.prctl, tree.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        before = set(tree.children())
+        self.script("fuzz_orphan", "exit 0")
+        tree.start(["sh", "-c", f"{self.folder}/fuzz_orphan &"]).wait()
+        ours = tree.start([self.script("fuzz_ours", "exit 3")])
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and any(self.state(child) != "Z" for child in set(tree.children()) - before):
+            time.sleep(0.01)
+        fuzz_afl.end_orphans(self.folder)
+        self.assertEqual(set(tree.children()) - before, {ours.pid})
+        self.assertEqual(ours.wait(), 3)
+
+    def state(self, process):
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(") ")[2][0]
+
+    def test_a_canary_that_nobody_waits_for_is_ended(self):
+        begun = os.path.join(self.folder, "begun")
+        self.script("bin/afl-fuzz", f"echo $$ > {begun}.new; mv {begun}.new {begun}; exec sleep 60")
+        self.fuzz_target("fuzz", "canary", fails_on="nothing")
+        os.replace(self.script("canary", f"echo $$ > {begun}.new; mv {begun}.new {begun}; exec sleep 60"), tree.fuzz_target("fuzz", "canary"))
+        for engine in (fuzz_afl.Afl([]), fuzz.LibFuzzer()):
+            with self.subTest(engine.name), contextlib.redirect_stdout(io.StringIO()) as out:
+                self.assertTrue(campaign.canary_found(engine, lambda: os.path.exists(begun)))
+                self.assertIn(triage.ENDED, out.getvalue())
+                self.assertRaises(ProcessLookupError, os.kill, int(self.read(begun)), 0)
+            os.remove(begun)
+
     def test_orphans_of_a_folder_behind_a_link_are_ended(self):
         os.symlink(os.path.join(self.folder, "bin"), os.path.join(self.folder, "link"))
         shutil.copy(shutil.which("sleep"), os.path.join(self.folder, "bin", "afl-sleep"))
@@ -625,8 +740,7 @@ class SoakTest(AflFolder):
         written = []
         with contextlib.ExitStack() as stack:
             for thing, name, stub in ((soak, "build", lambda laws: None), (corpora, "make_seeds", lambda: None),
-                                      (campaign, "report_canary", lambda *_: True), (fuzz.LibFuzzer, "canary", lambda *_: 1.0),
-                                      (fuzz_afl.Afl, "canary", lambda *_: 1.0), (soak.Soak, "run", find),
+                                      (campaign, "canary_found", lambda *_: True), (soak.Soak, "run", find),
                                       (triage, "explain", lambda *_: os.kill(os.getpid(), signal.SIGINT) or ""),
                                       (triage, "salvage", lambda *_: [triage.Finding(OTHER_LAW, "of a run before", "path", "target")]),
                                       (tree, "alone", lambda what: None),

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
@@ -182,9 +183,21 @@ def ends_with_parent(last_signal=signal.SIGKILL):
     return ask
 
 
+STARTED, STARTING = weakref.WeakSet(), threading.Lock()
+
+
 def start(command, last_signal=signal.SIGKILL, **more):
     """A process in a session of its own, which is out of reach of the terminal's Ctrl-C, and ends with who starts it."""
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=ends_with_parent(last_signal), **more)
+    with STARTING:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=ends_with_parent(last_signal), **more)
+        STARTED.add(process)
+    return process
+
+
+def others():
+    """Children that start() has not started. Who holds STARTING may take leave of them, and of no other: how those end is asked for
+    elsewhere."""
+    return set(children()) - {process.pid for process in STARTED if process.returncode is None}
 
 
 def end(process):

@@ -34,6 +34,7 @@ SHRINK_FOUND = 1
 # in another one, where optimizers and memory are different.
 JUDGES = ("fuzz", "fuzz-msan")
 OTHER_BUILDS = ("fuzz-fast", "afl")
+ENDED = "it was ended before"
 UNREPRODUCED = "it crashed in the fuzzer, which did not reproduce"
 LEFTOVERS = (os.path.join(tree.BUILD, "fuzz-artifacts"), corpora.AFL_OUT)
 
@@ -87,9 +88,11 @@ def output_of(command, seconds, over=never, **more):
                 raise Unjudged
             try:
                 printed, _ = process.communicate(timeout=LOOK_SECONDS)
-                return process.returncode, printed
             except subprocess.TimeoutExpired:
-                pass
+                continue
+            if over():  # that may be what ended it
+                raise Unjudged
+            return process.returncode, printed
         return None, ""
     finally:
         tree.end(process)
@@ -98,7 +101,7 @@ def output_of(command, seconds, over=never, **more):
 
 def judge_together(binary, paths, seconds, over=never):
     """Runs a fuzz target on some files; the reason if it fails on one of them, None if all pass."""
-    code, printed = output_of([binary, *paths], seconds, over)
+    code, printed = output_of([binary, *map(os.path.abspath, paths)], seconds, over)  # or a name is taken for an option
     if code is None:
         return f"hang: over {seconds} s"
     if code == 0:
@@ -128,7 +131,7 @@ def failing(binary, paths, over=never, together=MOST_TOGETHER):
 
 
 def unjudged():
-    """Where inputs wait that failed once, and that not every build has judged since."""
+    """Where inputs wait that failed in a run that was killed, until every build has judged them."""
     return os.path.join(tree.FINDINGS, "unjudged")
 
 
@@ -143,9 +146,18 @@ def store(path, folder):
     return stored
 
 
+def lies_in(path, places):
+    return os.path.abspath(path).startswith(tuple(place + os.sep for place in places))
+
+
+def is_leftover(path):
+    """Nobody has judged it, or not with every build."""
+    return lies_in(path, (*LEFTOVERS, unjudged()))
+
+
 def remove_leftover(path):
     """One of whose like somebody takes care: the next run would take it for what nobody has judged."""
-    if os.path.abspath(path).startswith(tuple(place + os.sep for place in (*LEFTOVERS, unjudged()))):
+    if is_leftover(path):
         os.remove(path)
 
 
@@ -178,11 +190,11 @@ def explain(finding, over=never):
             if code == SHRINK_FOUND:
                 return printed.rstrip()
             why = f"shrinking took over {SHRINK_SECONDS} s" if code is None else "only the fuzz target fails on it"
-        except tree.BuildFailed as failed:
-            why = str(failed)
         except Unjudged:
-            why = "it was ended before"
+            why = ENDED
             break
+        except (tree.BuildFailed, tree.WrongUse, OSError) as failed:
+            why = ENDED if over() else str(failed)
     words = [tree.relative(finding.target), tree.relative(finding.path)]
     return f"  not shrunk: {why}\n  replay: {shlex.join(words)}"
 
@@ -253,9 +265,14 @@ def without_copies(pairs):
     """[(law, path)] in which equal inputs of a law are one, which a fuzzer called a crash if it called any so. Copies of it are no
     leftovers."""
     different = {}
-    for law, path in sorted(pairs, key=lambda pair: is_called_a_hang(pair[1])):
-        first = different.setdefault((law, corpora.named_by_content(path)), path)
-        if not os.path.samefile(first, path):
+    # First what is here to stay, so that whatever ends this loses none.
+    for law, path in sorted(dict.fromkeys(pairs), key=lambda pair: (not lies_in(pair[1], (tree.FINDINGS, *LEFTOVERS)), is_called_a_hang(pair[1]))):
+        try:
+            first = different.setdefault((law, corpora.named_by_content(path)), path)
+        except OSError as error:
+            print(f"skipped: {tree.shown(path)}: {error.strerror}", flush=True)
+            continue
+        if not os.path.samefile(first, path) and lies_in(first, (tree.FINDINGS, *LEFTOVERS)):
             remove_leftover(path)
     return [(law, path) for (law, _), path in different.items()]
 
@@ -311,26 +328,46 @@ def crashed(presets, law, paths, over=never):
         yield path, judge_by(presets, law, path, over)[0] or UNREPRODUCED
 
 
-def salvage(laws, presets):
+def salvage(laws, presets, over=never):
     """Keeps what a fuzzer saved in a run that was killed before anybody judged it; the findings. These builds of these laws judge, which
-    were just made; what they pass is set aside, since others may see more. Inputs of other laws stay where they are."""
+    were just made; what they pass, or did not judge before it was over(), is set aside, since others may see more. Inputs of other laws
+    stay where they are."""
+    refuse_where_nothing_can_be_kept()
     pairs = leftovers()
     others = [law for law, _ in pairs if law not in laws]
     if others:
         print(f"not judged, {len(others)} inputs that an earlier run left of {' '.join(sorted(set(others)))}: make triage does", flush=True)
-    groups = {}
-    held = judge_all(presets, without_copies([(law, path) for law, path in pairs if law in laws]), groups)
+    groups, left = {}, without_copies([(law, path) for law, path in pairs if law in laws])
+    try:
+        # A hang of AFL++'s that holds is none, machines are busy; a timeout was the end of a run.
+        aside = [(law, path) for law, path in judge_all(presets, left, groups, over) if not is_called_a_hang_by_afl(path)]
+        why = f"hold in {', '.join(presets)}"
+    except Unjudged:
+        failed = {finding.path for alike in groups.values() for finding in alike}
+        aside, why = [(law, path) for law, path in left if path not in failed], "were not all judged since"
     findings = keep_findings(groups)
     for finding in findings:
         print(f"kept from an earlier run: {tree.relative(finding.path)}, {finding.law}: {finding.reason}", flush=True)
-    # A hang of AFL++'s that holds is none, machines are busy; a timeout was the end of a run.
-    aside = [(law, path) for law, path in held if not is_called_a_hang_by_afl(path)]
     for law, path in aside:
         store(path, os.path.join(unjudged(), law))
     if aside:
-        print(f"set aside in {tree.relative(unjudged())}, {len(aside)} inputs that failed in an earlier run and hold in"
-              f" {', '.join(presets)}: make triage judges them in all builds", flush=True)
+        print(f"set aside in {tree.relative(unjudged())}, {len(aside)} inputs that failed in an earlier run and {why}: make triage judges"
+              " them in all builds", flush=True)
     return findings
+
+
+def refuse_where_nothing_can_be_kept():
+    os.makedirs(tree.FINDINGS, exist_ok=True)
+    if not os.access(tree.FINDINGS, os.W_OK):
+        raise tree.WrongUse(f"{tree.relative(tree.FINDINGS)} cannot be written to, and what is found could not be kept")
+
+
+def tell_others_below(place):
+    """What is skipped there though somebody may take it for a finding. Text cases need no judging."""
+    others = [path for path in files_below(place) if not (FAILED.match(os.path.basename(path)) or path.endswith(".jsonl"))]
+    if others:
+        print(f"skipped: {len(others)} files below {tree.shown(place)}, such as {tree.shown(os.path.relpath(others[0], place))}: no fuzzer names"
+              " so what fails; a file that is named itself is judged", flush=True)
 
 
 def asked_for(places):
@@ -340,15 +377,18 @@ def asked_for(places):
         if not (os.path.isfile(place) or os.path.isdir(place)):
             raise tree.WrongUse(f"{place} is {'no regular file and no folder' if os.path.exists(place) else 'not there'}")
         paths = failing_inputs_below(place)
-        others = [path for path in files_below(place) if not FAILED.match(os.path.basename(path))]
-        if others:
-            print(f"skipped: {len(others)} files below {tree.shown(place)}, such as {tree.shown(os.path.relpath(others[0], place))}: no fuzzer names"
-                  " so what fails; a file that is named itself is judged", flush=True)
+        tell_others_below(place)
         found = with_laws(paths)
         if paths and not found:
             raise tree.WrongUse(f"{place}: no folder of it is named after a law")
         pairs += found
     return pairs
+
+
+def all_that_wait():
+    """[(law, path)] of what was kept, and of what fuzzers left."""
+    tell_others_below(tree.FINDINGS)
+    return with_laws(failing_inputs_below(tree.FINDINGS), tree.FINDINGS) + leftovers()
 
 
 def judge_with(presets, pairs, groups, over):
@@ -374,23 +414,30 @@ def other_builds():
 def judge_in_all_builds(pairs, groups, over):
     """As judge_all() does it. Most inputs that fail do so in the first builds."""
     held = judge_with(JUDGES, pairs, groups, over)
-    return judge_with(other_builds(), held, groups, over) if held else held
+    others = other_builds() if held else ()
+    held = judge_with(others, held, groups, over)
+    if others == OTHER_BUILDS:  # fuzzers go on from what is no finding of anybody's
+        for law, path in held:
+            if is_leftover(path):
+                corpora.admit(law, path)
+    return held
 
 
 def run():
     places = sys.argv[1:]
-    pairs = asked_for(places) if places else with_laws(failing_inputs_below(tree.FINDINGS), tree.FINDINGS) + leftovers()
+    pairs = asked_for(places) if places else all_that_wait()
     if not pairs:
         print("no input to judge")
         return tree.EXIT_CLEAN
     tree.alone("fuzzing")
+    refuse_where_nothing_can_be_kept()
     # Whatever keeps it from judging all of them, what is known by then is kept and told.
     groups, ended, failed = {}, False, None
-    with tree.Stop() as stop:
+    with tree.Stop(tree.kill_below) as stop:
         try:
             rest = f"{len(judge_in_all_builds(without_copies(pairs), groups, lambda: stop.asked)):>5} hold now"
         except Unjudged:
-            ended, rest = True, "not all were judged by all builds, it was ended before: the same command does"
+            ended, rest = True, f"not all were judged by all builds, {ENDED}: the same command does"
         except tree.BuildFailed as error:
             failed, rest = error, "not all were judged by all builds, of which one cannot be made"
         for (law, reason), alike in sorted(groups.items()):
